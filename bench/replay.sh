@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How long a million lines of an access log take, and how much memory (L1: 5 s, 200 MiB).
+# How long a million lines of an access log take, and how much memory (at most 10 s and 300 MiB).
 #
 #   bench/replay.sh [LINES]
 #

@@ -7,6 +7,7 @@
 //! | replay a trace through one policy and report on it | [`replay`], [`report::Report`] |
 //! | compare policies under generated or recorded traffic | [`simulate::Simulation`] |
 //! | compare two versions of a policy | [`diff::Comparison`] |
+//! | compare another limiter's decisions with a policy | [`compare::SideBySide`] |
 //!
 //! ```
 //! use waterclock_config::Config;
@@ -30,6 +31,7 @@ mod picture;
 mod stage;
 mod timeline;
 
+pub mod compare;
 pub mod diff;
 pub mod replay;
 pub mod report;
@@ -40,7 +42,7 @@ pub mod trace;
 pub use self::error::Error;
 pub use self::note::Note;
 pub use self::picture::Picture;
-pub use self::stage::{Resolved, Stage, register_variants, resolve, warning_about};
+pub use self::stage::{Resolved, Stage, register_variants, resolve, warning_about, without_limits};
 
 /// Tests the examples of the page that registries show.
 #[cfg(doctest)]

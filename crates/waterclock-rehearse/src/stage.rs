@@ -3,13 +3,13 @@
 use serde_json::json;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Answer, Charge, Cost, CostError, Factor, ManualClock, MemoryStore, Migration, Origin, Policy,
-    Resolution, Store, StoreError, Subject, Timestamp, Verb,
+    Answer, Charge, Cost, CostError, Factor, Limit, ManualClock, MemoryStore, Migration, Origin,
+    Policy, Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
 
-use crate::Note;
 use crate::trace::{Event, Op};
+use crate::{Error, Note};
 
 /// Keys that have state at the same time. More than one machine's log has, and few enough that the table starts small.
 const MOST_KEYS: usize = 1 << 23;
@@ -60,6 +60,12 @@ pub(crate) fn charge<'e>(
         false => resolved.resolution,
     };
     Charge::new(decides.policy.name(), key, resolved.cost.clone()).with_factor(decides.factor)
+}
+
+/// A policy that admits everything: for a configuration that does not have it, or before there is one.
+pub fn without_limits(name: &str) -> Result<PolicyConfig, Error> {
+    let policy = Policy::new(name, Vec::<Limit>::new()).map_err(|error| error.to_string())?;
+    Ok(PolicyConfig::new(policy))
 }
 
 /// What a rehearsal of this policy does differently from a server, if anything.

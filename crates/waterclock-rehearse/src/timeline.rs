@@ -82,6 +82,11 @@ impl Timeline {
         (self.first..).map(move |number| number * width).zip(self.bins.iter().copied())
     }
 
+    /// The number of bins.
+    pub(crate) fn len(&self) -> usize {
+        self.bins.len()
+    }
+
     /// For programs.
     pub(crate) fn json(&self) -> Value {
         let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "allowed": bin.allowed });
@@ -127,9 +132,86 @@ impl Timeline {
     }
 }
 
+/// Two counts by the bins of a timeline, only where there are some. Counts stay below those of the timeline.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SparseBins {
+    /// An index into the widths.
+    width: usize,
+    /// By the numbers of bins, ascending.
+    counts: Vec<(u64, [u32; 2])>,
+}
+
+impl SparseBins {
+    /// Adds to the bin of an instant that the timeline has counted already.
+    pub(crate) fn add(&mut self, timeline: &Timeline, t_us: u64, more: [u32; 2]) {
+        self.widen_to(timeline.width);
+        let number = t_us / WIDTHS_US[self.width];
+        let place = match self.counts.last() {
+            // Nearly always in the order of time.
+            Some((last, _)) if *last == number => Ok(self.counts.len() - 1),
+            Some((last, _)) if *last < number => Err(self.counts.len()),
+            _ => self.counts.binary_search_by_key(&number, |(number, _)| *number),
+        };
+        match place {
+            Ok(place) => take(&mut self.counts[place].1, more),
+            Err(place) => self.counts.insert(place, (number, more)),
+        }
+    }
+
+    /// Each bin that has counts, by its place in the timeline.
+    pub(crate) fn places(mut self, timeline: &Timeline) -> impl Iterator<Item = (usize, [u32; 2])> {
+        self.widen_to(timeline.width);
+        let first = timeline.first;
+        let place = move |number: u64| usize::try_from(number.saturating_sub(first)).unwrap_or(0);
+        self.counts.into_iter().map(move |(number, counts)| (place(number), counts))
+    }
+
+    fn widen_to(&mut self, width: usize) {
+        if self.width >= width {
+            return;
+        }
+        let ratio = WIDTHS_US[width] / WIDTHS_US[self.width];
+        self.counts.iter_mut().for_each(|(number, _)| *number /= ratio);
+        self.counts.dedup_by(|later, kept| {
+            let is_same = later.0 == kept.0;
+            if is_same {
+                take(&mut kept.1, later.1);
+            }
+            is_same
+        });
+        self.width = width;
+    }
+}
+
+fn take(counts: &mut [u32; 2], more: [u32; 2]) {
+    counts.iter_mut().zip(more).for_each(|(count, more)| *count = count.saturating_add(more));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sparse_bins_follow_the_timeline() {
+        let mut random = fastrand::Rng::with_seed(2);
+        for span in [10_000, 1 << 30, 1 << 50] {
+            let (mut timeline, mut sparse) = (Timeline::new(20), SparseBins::default());
+            for _ in 0..500 {
+                let t_us = random.u64(..span);
+                timeline.add(t_us, !t_us.is_multiple_of(3));
+                sparse.add(&timeline, t_us, [1, u32::from(t_us.is_multiple_of(3))]);
+            }
+            let bins: Vec<(usize, [u32; 2])> = timeline
+                .bins()
+                .map(|(_, bin)| {
+                    [bin.offered, bin.offered - bin.allowed].map(|n| u32::try_from(n).unwrap())
+                })
+                .enumerate()
+                .filter(|(_, counts)| counts[0] > 0)
+                .collect();
+            assert_eq!(sparse.places(&timeline).collect::<Vec<_>>(), bins, "{span}");
+        }
+    }
 
     #[test]
     fn every_width_divides_the_next() {

@@ -8,19 +8,22 @@ use std::sync::Arc;
 use waterclock::Answer;
 use waterclock_config::{Address, PolicyConfig, not_an_address};
 use waterclock_rehearse::replay::{Replayed, through_memory, through_redis, write_line};
-use waterclock_rehearse::report::{Ledger, Reader, Report};
+use waterclock_rehearse::report::{Ledger, Report};
 use waterclock_rehearse::simulate::limits_of_words;
 use waterclock_rehearse::trace::{Event, Input, Reading, Trace};
-use waterclock_rehearse::{Resolved, warning_about};
+use waterclock_rehearse::{Resolved, warning_about, without_limits};
 
 use super::block_on;
-use crate::configuration::load_policy;
+use crate::configuration::{default_file, load_policy};
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
 use crate::progress::{open_with_progress, recognise};
 
-/// Run a trace or an access log through a policy in virtual time.
+/// Show what a policy would have done to a trace or an access log, and what its limits could be.
 ///
 /// Example: waterclock replay --limit 10/s access.log.gz
+///
+/// Without a configuration and without --limit, it says what a limit could be: what 99 % and 99.9 % of clients never
+/// exceed, and whom other numbers would refuse.
 ///
 /// A trace has one JSON object per line, times not decreasing:
 /// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
@@ -73,7 +76,9 @@ impl Replay {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let store = Address::parse(&self.store)
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
+        let has_file = self.config.is_some() || self.policy.is_some() || default_file().is_some();
         let policy = match &*self.limit {
+            [] if !has_file && self.format != Format::Jsonl => without_limits("api")?,
             [] => load_policy(self.config.as_deref(), self.policy.as_deref())?,
             limits => {
                 limits_of_words("limit", limits).map_err(|error| format!("--limit: {error}"))?
@@ -110,7 +115,7 @@ impl Replay {
         let text = TextOutput::beside(&files, is_json)?;
         let input = open_with_progress(self.trace.as_deref())?;
         let (reading, input) = recognise(&self.reading, input)?;
-        let trace = reading.open(input, &[policy], &[policy])?;
+        let trace = reading.with_requests().open(input, &[policy], &[policy])?;
         let mut ledger = Ledger::new(policy.policy());
         let replayed = replay(store, policy, trace, |event, resolved, answer| {
             ledger.count(event, resolved, &answer.decision);
@@ -120,8 +125,7 @@ impl Replay {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
             _ => "standard input".to_owned(),
         };
-        let reader = if is_json { Reader::Program } else { Reader::Person };
-        let report = Report::new(policy, &source, ledger, replayed.notes, reader);
+        let report = Report::new(policy, &source, ledger, replayed.notes);
         if is_json {
             print_json(&report.json())?;
         } else {

@@ -1,5 +1,6 @@
 //! The command line from outside: the real binary, real files, real exit codes.
 
+mod advice;
 mod agree;
 mod bad_config;
 mod bad_trace;
@@ -7,6 +8,7 @@ mod bench;
 mod check;
 mod check_server;
 mod colour;
+mod compare;
 mod defaults;
 mod diff;
 mod explain;

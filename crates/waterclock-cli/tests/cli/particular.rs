@@ -83,7 +83,7 @@ fn a_report_names_the_list() {
     let svg = place.read("p.svg");
     assert!(svg.contains("eve refused by the block list, retry never"), "{svg}");
     // Keys with rules of their own are not what the limit's numbers are for.
-    assert_eq!(report["smallest_limits"][0]["none"]["capacity"], 8);
+    assert_eq!(report["advice"][0]["percentiles"][2]["limit"], 8);
 }
 
 #[test]

@@ -168,10 +168,13 @@ fn a_summary_by_default() {
     );
     let run = place.run(&["replay", "t"]);
     let words: Vec<&str> = run.stdout.split_whitespace().collect();
-    let expected = "events 3 checks 3 by 2 keys, from 0 s to 0 s allowed 2 66.7 % refused 1 33.3 % \
+    let expected = "33 % refused; 1 of 2 clients \
+                    events 3 checks 3 by 2 keys, from 0 s to 0 s allowed 2 66.7 % refused 1 33.3 % \
                     refused by limit 1 gcra most refused keys refused shadow-refused checks first last longest wait key \
                     1 0 of 2 0 s 0 s 1 s \"a\" when |█| most in the 1 ms from 0 s: 1 refused \
-                    the smallest limits that would have refused each alone no check at most 1 % of checks \
-                    gcra 2 per 1 s 2 per 1 s";
+                    what the limit could be, by clients gcra: no client exceeds 2/s. \
+                    gcra at refuses clients checks one agent / many 1/s (now) 1 50.0 % 1 33.3 % – 2/s 0 0 % 0 0 % – \
+                    to start with, so that 99.9 % of clients never notice \
+                    [policies.p] limits = [ { algorithm = \"gcra\", limit = 2, per = \"1s\" }, ]";
     assert_eq!(words.join(" "), expected);
 }

@@ -177,6 +177,26 @@ pub(crate) fn cases(table: &str) -> Vec<(String, &str)> {
     cases
 }
 
+/// Runs a command to its end: its output, and the most memory it took, in KiB.
+#[cfg(target_os = "linux")]
+pub(crate) fn measured(command: &mut Command) -> (Output, u64) {
+    let child = command.spawn().unwrap();
+    let id = child.id();
+    let reader = std::thread::spawn(move || child.wait_with_output().unwrap());
+    let peak = || -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+        status.lines().find_map(|line| {
+            line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+        })
+    };
+    let mut most = 0;
+    while !reader.is_finished() {
+        most = most.max(peak().unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    (reader.join().unwrap(), most)
+}
+
 /// What a picture says when it is pointed at. It must be well-formed.
 pub(crate) fn titles(svg: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).unwrap();

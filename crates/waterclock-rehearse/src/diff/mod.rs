@@ -7,12 +7,11 @@ pub use self::changes::{PolicyChange, policy_changes};
 pub use self::report::write_changes;
 
 use serde_json::{Value, json};
-use waterclock::{Limit, Policy};
 use waterclock_config::{Config, PolicyConfig};
 
 use self::changes::{Changes, Side};
 use crate::report::{Checked, evicted};
-use crate::stage::Stage;
+use crate::stage::{Stage, without_limits};
 use crate::trace::{Input, Op, Reading};
 use crate::{Error, Note};
 
@@ -73,12 +72,6 @@ pub fn choose(
         _ => {}
     }
     Ok(Some((old, new)))
-}
-
-/// A policy that admits everything, for a file that does not have it.
-fn without_limits(name: &str) -> Result<PolicyConfig, Error> {
-    let policy = Policy::new(name, Vec::<Limit>::new()).map_err(|error| error.to_string())?;
-    Ok(PolicyConfig::new(policy))
 }
 
 impl Comparison {

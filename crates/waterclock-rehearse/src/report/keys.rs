@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::seen::{Agents, Kind};
 use super::units::{LongestWait, counted};
 
 /// How many keys are counted. Before there are more, the lighter half is evicted: a key that is refused often is found
@@ -70,16 +71,30 @@ impl<R: Record> Keys<R> {
         KeyCount { count, is_estimate: self.has_evicted }
     }
 
+    /// All keys that are counted, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &R)> {
+        self.records.iter().map(|(key, record)| (&**key, record))
+    }
+
     /// The keys with the most of something, in a fixed order; keys with none of it are left out.
     pub(crate) fn top(&self, count: usize, of: impl Fn(&R) -> u64) -> Vec<(&str, R)> {
+        self.top_by(count, |record| Some(of(record)).filter(|count| *count > 0))
+    }
+
+    /// The keys of the highest rank, in a fixed order; keys without one are left out.
+    pub(crate) fn top_by<T: Ord>(
+        &self,
+        count: usize,
+        rank: impl Fn(&R) -> Option<T>,
+    ) -> Vec<(&str, R)> {
         let mut all: Vec<(&str, R)> = self
             .records
             .iter()
-            .filter(|(_, record)| of(record) > 0)
+            .filter(|(_, record)| rank(record).is_some())
             .map(|(key, record)| (&**key, *record))
             .collect();
         let order = |one: &(&str, R), other: &(&str, R)| {
-            of(&other.1).cmp(&of(&one.1)).then(one.0.cmp(other.0))
+            rank(&other.1).cmp(&rank(&one.1)).then(one.0.cmp(other.0))
         };
         if all.len() > count && count > 0 {
             all.select_nth_unstable_by(count - 1, order);
@@ -114,11 +129,18 @@ pub(crate) struct KeyRecord {
     pub(crate) first_refused_us: u64,
     pub(crate) last_refused_us: u64,
     pub(crate) longest: LongestWait,
+    pub(crate) first_us: u64,
+    pub(crate) last_us: u64,
+    pub(crate) agents: Agents,
 }
 
 impl KeyRecord {
     /// Counts a check.
     pub(super) fn add(&mut self, t_us: u64, verdict: Verdict, is_in_shadow: bool) {
+        if self.checks == 0 {
+            self.first_us = t_us;
+        }
+        self.last_us = t_us;
         self.checks += 1;
         self.in_shadow += u64::from(is_in_shadow);
         if let Verdict::Refused { wait_us } = verdict {
@@ -129,6 +151,13 @@ impl KeyRecord {
             self.last_refused_us = t_us;
             self.longest.add(wait_us);
         }
+    }
+}
+
+impl KeyRecord {
+    /// Who the client seems to be; none if the log does not say.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.agents.kind(self.checks)
     }
 }
 

@@ -1,14 +1,15 @@
 //! The counts of a rehearsal, in bounded memory.
 
 use fastrand::Rng;
-use waterclock::{Action, Decision, Origin, Policy};
+use waterclock::{Action, Decision, LimitSet, Origin, Policy};
 use waterclock_config::micros_up;
 
-use super::keys::{Distinct, KeyCount, KeyRecord, Keys, Verdict};
-use super::smallest::Sample;
+use super::advice::Sample;
+use super::details::{Details, Seen};
+use super::keys::{Distinct, KeyCount, KeyRecord, Keys, Verdict, hash_of};
 use crate::picture::Refusal;
 use crate::stage::Resolved;
-use crate::timeline::Timeline;
+use crate::timeline::{SparseBins, Timeline};
 use crate::trace::{Event, Op};
 
 const BINS: usize = 200;
@@ -38,6 +39,9 @@ pub struct Ledger {
     pub(super) refused_by_custom: u64,
     pub(super) keys: Keys<KeyRecord>,
     pub(super) timeline: Timeline,
+    /// Refused and shadow-refused over time, by the position of the limit in the policy.
+    pub(super) bins_by: Vec<SparseBins>,
+    pub(super) details: Details,
     /// The times of the first and the last check.
     pub(super) span_us: Option<(u64, u64)>,
     /// The checks, as far as they are needed to search for other numbers. `None` where there is more than checks under
@@ -88,6 +92,8 @@ impl Ledger {
             refused_by_custom: 0,
             keys: Keys::default(),
             timeline: Timeline::new(BINS),
+            bins_by: vec![SparseBins::default(); limits],
+            details: Details::default(),
             span_us: None,
             sample: Some(Sample::default()),
             refusals: Refusals::default(),
@@ -99,7 +105,7 @@ impl Ledger {
     /// Counts an event. What is not a check changes what is left, so the sample cannot be played again.
     pub fn count(&mut self, event: &Event<'_>, resolved: &Resolved<'_>, decision: &Decision) {
         if event.op == Op::Check {
-            self.add(&Checked { resolved, t_us: event.t_us, key: &event.key, decision });
+            self.add(event, &Checked { resolved, t_us: event.t_us, key: &event.key, decision });
         } else {
             self.events += 1;
             self.give_up_sample("the trace has more than checks");
@@ -110,7 +116,7 @@ impl Ledger {
         (self.sample, self.no_sample) = (None, Some(reason));
     }
 
-    fn add(&mut self, checked: &Checked<'_>) {
+    fn add(&mut self, event: &Event<'_>, checked: &Checked<'_>) {
         let Checked { resolved, t_us, key, decision } = *checked;
         let resolution = resolved.resolution();
         let is_refused = checked.is_refused();
@@ -130,7 +136,11 @@ impl Ledger {
             false => Verdict::Allowed,
         };
         self.in_shadow += u64::from(is_in_shadow);
-        self.keys.note(key, |record| record.add(t_us, verdict, is_in_shadow));
+        self.keys.note(key, |record| {
+            record.add(t_us, verdict, is_in_shadow);
+            event.request.agent().iter().for_each(|agent| record.agents.add(agent));
+        });
+        let hash = hash_of(key);
         if is_refused {
             self.refused_keys.add(key);
         }
@@ -144,20 +154,31 @@ impl Ledger {
                 self.give_up_sample("factors give the same limits other numbers");
             }
             Some(sample) => match resolved.cost().plain() {
-                Some(units) => sample.add(key, t_us, units),
+                Some(units) => sample.add(hash, t_us, units),
                 None => self.give_up_sample("the policy counts several units"),
             },
             None => {}
         }
+        let mut refused_by = Vec::new();
         match resolution.action {
             Action::Block => self.blocked += u64::from(is_refused),
             Action::Exempt => {}
             _ if resolved.is_by_key() => self.refused_by_custom += u64::from(is_refused),
             _ => {
+                refused_by.extend(decision.refused_by().iter());
                 count(&mut self.refused_by, decision.refused_by().iter());
                 count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
+                let limits = self.bins_by.iter_mut().enumerate();
+                for (place, bins) in limits {
+                    let is = |set: LimitSet| u32::from(set.iter().any(|limit| limit == place));
+                    let more = [is(decision.refused_by()), is(decision.shadow_refused_by())];
+                    if more != [0, 0] {
+                        bins.add(&self.timeline, t_us, more);
+                    }
+                }
             }
         }
+        self.details.add(hash, &self.timeline, &Seen { event, is_refused, refused_by });
         if is_refused {
             self.refused += 1;
             self.refusals.add(|| checked.refusal());

@@ -1,15 +1,14 @@
-//! A report as a picture, as a page, and for programs.
+//! A report as a picture and as a page.
 
 use anstyle::Style;
 use comfy_table::{Cell, Color};
 use serde_json::{Map, Value, json};
 use waterclock::{Limit, Policy};
-use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
 
+use super::advice::Percentile;
 use super::grouped;
 use super::keys::KeyRecord;
-use super::smallest::Extent;
 use super::units::{Align, Table, share};
 use super::{Report, TOP};
 use crate::picture::{Page, Picture, Row, Times};
@@ -86,7 +85,7 @@ impl Report<'_> {
             ("Most refused keys", self.keys(|record| record.refused)),
             ("Most shadow-refused keys", self.keys(|record| record.in_shadow)),
             ("Busiest keys", self.keys(|record| record.checks)),
-            ("The smallest limits that would have refused", self.smallest()),
+            ("What clients never exceed", self.advised()),
         ];
         for (title, table) in keys {
             if let Some(table) = table {
@@ -94,7 +93,7 @@ impl Report<'_> {
                 page.table(&table);
             }
         }
-        if self.has_news() && !self.extent().is_empty() {
+        if !self.advice.is_empty() && !self.extent().is_empty() {
             page.paragraph(&format!("Found{}.", self.extent()));
         }
         page.section("The policy");
@@ -164,76 +163,20 @@ impl Report<'_> {
         Some(Table::new(head, top.into_iter().map(row)))
     }
 
-    /// The smallest sufficient limits, if a check was refused.
-    pub(super) fn smallest(&self) -> Option<Table> {
-        let rows = self.smallest.iter().map(|found| {
-            let words = |limit: &Option<Limit>| Cell::new(found.words(limit.as_ref()));
-            [Cell::new(&found.limit), words(&found.none), words(&found.one_percent)]
+    /// What clients need of each limit.
+    pub(super) fn advised(&self) -> Option<Table> {
+        let rows = self.advice.iter().map(|advice| {
+            let cell = |found: &Percentile| {
+                Cell::new(advice.words(found.limit.as_ref().map(|(_, limit)| limit)))
+            };
+            let mut cells = vec![Cell::new(&advice.limit)];
+            cells.extend(advice.percentiles.iter().map(cell));
+            cells
         });
-        let head = ["each alone", "no check", "at most 1 % of checks"];
-        let is_shown = self.has_news() && !self.smallest.is_empty();
-        is_shown.then(|| Table::new(head.map(|name| (name, Align::Left)), rows))
-    }
-}
-
-impl Report<'_> {
-    /// The report for programs.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let ledger = &self.ledger;
-        let by_limit = |counts| by_limit(self.policy.policy(), counts);
-        fn numbers(found: &Option<Limit>) -> Option<LimitFields> {
-            found.as_ref().map(LimitFields::from)
-        }
-        let smallest: Vec<Value> = self
-            .smallest
-            .iter()
-            .map(|found| {
-                json!({ "limit": found.limit, "none": numbers(&found.none), "one_percent": numbers(&found.one_percent) })
-            })
-            .collect();
-        json!({
-            "source": self.source,
-            "policy": self.policy.name(),
-            "events": ledger.events,
-            "checks": ledger.checks,
-            "allowed": ledger.allowed,
-            "in_part": ledger.in_part,
-            "refused": ledger.refused,
-            "shadow_refused": ledger.in_shadow,
-            "from_us": ledger.span_us.map(|(from, _)| from),
-            "until_us": ledger.span_us.map(|(_, until)| until),
-            "refused_by": by_limit(&ledger.refused_by),
-            "blocked": ledger.blocked,
-            "refused_by_limits_of_keys": ledger.refused_by_custom,
-            "shadow_refused_by": by_limit(&ledger.shadow_refused_by),
-            "keys": ledger.keys.number().count,
-            "keys_refused": ledger.keys_refused().count,
-            "keys_are_estimates": ledger.keys.has_evicted(),
-            "most_refused_keys": self.top(|record| record.refused),
-            "most_shadow_refused_keys": self.top(|record| record.in_shadow),
-            "busiest_keys": self.top(|record| record.checks),
-            "timeline": ledger.timeline.json(),
-            "smallest_limits": smallest,
-            "smallest_limits_of_all_keys": self.extent == Extent::Whole,
-            "remarks": self.notes,
-        })
-    }
-
-    fn top(&self, of: impl Fn(&KeyRecord) -> u64) -> Vec<Value> {
-        let line = |(key, record): (&str, KeyRecord)| {
-            let when = |t_us: u64| (record.refused > 0).then_some(t_us);
-            json!({
-                "key": key,
-                "checks": record.checks,
-                "refused": record.refused,
-                "first_refused_us": when(record.first_refused_us),
-                "last_refused_us": when(record.last_refused_us),
-                "shadow_refused": record.in_shadow,
-                "longest_retry_after_us": record.longest.us().and_then(when),
-            })
-        };
-        self.ledger.keys.top(TOP, of).into_iter().map(line).collect()
+        let head = ["each alone", "99 % of clients", "99.9 % of clients", "all but outliers"];
+        let head = head.map(|name| (name.to_owned(), Align::Left));
+        let table = Table { head: head.into(), rows: rows.collect() };
+        (!table.rows.is_empty()).then_some(table)
     }
 }
 

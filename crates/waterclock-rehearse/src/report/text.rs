@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use comfy_table::Cell;
 use waterclock_config::Micros;
 
 use super::grouped;
-use super::keys::KeyRecord;
-use super::units::{share, spark};
+use super::keys::{KeyRecord, hash_of};
+use super::units::{Align, Table, share, spark};
 use super::{Report, TOP};
+use crate::expr::quoted;
 use crate::picture::Times;
 use crate::terminal::{BAD, STRONG, WARN, styled};
 
@@ -17,6 +19,7 @@ const COLUMNS: usize = 60;
 impl Report<'_> {
     /// Writes the report as text with colours.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", styled(STRONG, self.headline()))?;
         self.write_totals(out)?;
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
         self.write_listed(out)?;
@@ -28,7 +31,10 @@ impl Report<'_> {
         if self.ledger.refused > 0 {
             self.write_when(out)?;
         }
-        self.write_smallest(out)?;
+        if self.ledger.refused + self.ledger.in_shadow == 0 {
+            self.write_busiest(out)?;
+        }
+        self.write_advice(out)?;
         for note in &self.notes {
             writeln!(out, "{} {note}", styled(WARN, "note:"))?;
         }
@@ -120,10 +126,34 @@ impl Report<'_> {
         )
     }
 
-    fn write_smallest(&self, out: &mut impl Write) -> io::Result<()> {
-        let Some(smallest) = self.smallest() else { return Ok(()) };
-        let title = format!("the smallest limits that would have refused{}", self.extent());
-        writeln!(out, "{}", styled(STRONG, title))?;
-        smallest.write(out, " ")
+    /// Where nothing is refused, the clients that limits would be about.
+    fn write_busiest(&self, out: &mut impl Write) -> io::Result<()> {
+        let row = |(key, record): (&str, KeyRecord)| {
+            let detail = self.ledger.details.of(hash_of(key));
+            let first = |texts: Vec<(&str, u64)>| {
+                texts.first().map_or("–".to_owned(), |(text, _)| quoted(text))
+            };
+            [
+                Cell::new(grouped(record.checks)),
+                Cell::new(share(record.checks, self.ledger.checks)),
+                Cell::new(format!("{key:?}")),
+                Cell::new(detail.map_or("–".to_owned(), |detail| first(detail.paths.top()))),
+                Cell::new(detail.map_or("–".to_owned(), |detail| first(detail.agents.top()))),
+            ]
+        };
+        use Align::{Left, Right};
+        let head = [
+            ("checks", Right),
+            ("share", Right),
+            ("key", Left),
+            ("most asked for", Left),
+            ("mostly with", Left),
+        ];
+        let top = self.ledger.keys.top(TOP, |record| record.checks);
+        if top.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{}", styled(STRONG, "busiest clients"))?;
+        Table::new(head, top.into_iter().map(row)).write(out, " ")
     }
 }

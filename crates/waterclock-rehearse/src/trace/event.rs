@@ -20,14 +20,46 @@ pub struct Event<'a> {
     pub factor: Option<Factor>,
     /// The keys of the same line for the policies after the first, where each forms its own.
     pub(crate) other_keys: Cow<'a, [String]>,
+    /// What it asked for, where that is read.
+    pub(crate) request: Request<'a>,
+    /// Whether another limiter refused it, where that is read.
+    pub(crate) old_refused: Option<bool>,
+}
+
+/// What a line of a log says about a request, for reports about clients; a trace says nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request<'a> {
+    /// Without the query; empty if not known.
+    pub(super) path: Cow<'a, str>,
+    /// The user agent; empty if not known.
+    pub(super) agent: Cow<'a, str>,
+}
+
+impl Request<'_> {
+    pub(crate) fn path(&self) -> Option<&str> {
+        Some(&*self.path).filter(|path| !path.is_empty())
+    }
+
+    pub(crate) fn agent(&self) -> Option<&str> {
+        Some(&*self.agent).filter(|agent| !agent.is_empty())
+    }
 }
 
 impl<'a> Event<'a> {
     /// A check of a key at the usual cost.
     #[must_use]
     pub fn check(t_us: u64, key: impl Into<Cow<'a, str>>) -> Event<'a> {
-        let (key, other_keys) = (key.into(), Cow::Borrowed(&[][..]));
-        Event { t_us, key, cost: None, op: Op::Check, tier: None, factor: None, other_keys }
+        Event {
+            t_us,
+            key: key.into(),
+            cost: None,
+            op: Op::Check,
+            tier: None,
+            factor: None,
+            other_keys: Cow::Borrowed(&[]),
+            request: Request::default(),
+            old_refused: None,
+        }
     }
 }
 
@@ -40,6 +72,7 @@ impl Event<'_> {
             key: owned(self.key),
             tier: self.tier.map(owned),
             other_keys: Cow::Owned(self.other_keys.into_owned()),
+            request: Request { path: owned(self.request.path), agent: owned(self.request.agent) },
             ..self
         }
     }
@@ -53,6 +86,10 @@ impl Event<'_> {
             tier: self.tier.as_deref().map(Cow::Borrowed),
             other_keys: Cow::Borrowed(&[]),
             cost: self.cost.clone(),
+            request: Request {
+                path: Cow::Borrowed(&self.request.path),
+                agent: Cow::Borrowed(&self.request.agent),
+            },
             ..*self
         }
     }

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Unexpected, Vis
 use waterclock::{Cost, Outcome, Timestamp};
 use waterclock_config::{FactorJson, did_you_mean};
 
-use super::event::{Event, Op};
+use super::event::{Event, Op, Request};
 use crate::terminal::shown;
 
 const KEYS: [&str; 7] = ["t_us", "key", "cost", "op", "outcome", "tier", "factor"];
@@ -80,6 +80,8 @@ impl<'de> Visitor<'de> for EventVisitor {
             tier,
             factor,
             other_keys: Cow::Borrowed(&[]),
+            request: Request::default(),
+            old_refused: None,
         })
     }
 }

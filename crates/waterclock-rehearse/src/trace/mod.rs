@@ -8,7 +8,7 @@ mod own;
 
 pub use self::event::{Event, Op};
 pub use self::lines::Input;
-pub use self::log::TimeUnit;
+pub use self::log::{OldDecisions, TimeUnit};
 
 use waterclock::{Cost, MAX_UNITS};
 use waterclock_config::{DurationError, Micros, PolicyConfig};
@@ -68,6 +68,12 @@ pub struct Reading {
     /// The first line of a CSV file is data, not a header; its columns are f1, f2 and so on
     #[arg(long)]
     pub no_header: bool,
+    /// Whether paths and user agents are read.
+    #[arg(skip)]
+    reads_requests: bool,
+    /// How a line tells what another limiter decided.
+    #[arg(skip)]
+    old: Option<OldDecisions>,
 }
 
 /// What an input is.
@@ -132,6 +138,20 @@ impl Reading {
         Ok(Trace { source })
     }
 
+    /// Reads paths and user agents too, which reports about clients show.
+    #[must_use]
+    pub fn with_requests(mut self) -> Reading {
+        self.reads_requests = true;
+        self
+    }
+
+    /// Reads what another limiter decided too. Only logs have it.
+    #[must_use]
+    pub fn with_old_decisions(mut self, old: OldDecisions) -> Reading {
+        self.old = Some(old);
+        self
+    }
+
     /// The format that the first lines told, once they were looked at.
     #[must_use]
     pub fn recognised(&self) -> Option<Format> {
@@ -146,7 +166,9 @@ impl Reading {
 
     /// Whether there are flags that apply to logs and not to traces.
     fn has_flags_of_logs(&self) -> bool {
-        !self.cost.is_empty() || self.flags_of_logs().iter().any(|(_, is_given)| *is_given)
+        !self.cost.is_empty()
+            || self.old.is_some()
+            || self.flags_of_logs().iter().any(|(_, is_given)| *is_given)
     }
 
     fn flags_of_logs(&self) -> [(&'static str, bool); 10] {
@@ -188,6 +210,9 @@ impl Reading {
             of.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
         };
         let sentence = match format {
+            Format::Trace if self.old.is_some() => Some(
+                "a trace does not say what another limiter decided; name the format of a log with --input jsonl, csv or combined".to_owned(),
+            ),
             Format::Trace => has_cost.then_some("--cost").or(given(&of_logs)).or(given(&of_csv)).map(|flag| {
                 format!("{flag} is for access logs; name their format with --input combined, jsonl or csv")
             }),

@@ -7,7 +7,7 @@ use std::thread;
 use waterclock::Cost;
 
 use super::Log;
-use crate::trace::event::{Event, Op};
+use crate::trace::event::{Event, Op, Request};
 use crate::{Error, Note};
 
 /// How many entries, or bytes of keys, are handed over at a time.
@@ -104,7 +104,15 @@ pub(super) struct Entry {
     pub(super) tier: String,
     /// The keys of the policies after the first, where each forms its own.
     pub(super) other_keys: Vec<String>,
+    /// Empty where they are not read or missing. [`MOST_BESIDE`] bounds each.
+    pub(super) path: String,
+    pub(super) agent: String,
+    /// Whether another limiter refused it, where that is read.
+    pub(super) old_refused: Option<bool>,
 }
+
+/// The most bytes of a path and of a user agent: they are shown to people, and wait for their order with the line.
+pub(super) const MOST_BESIDE: usize = 128;
 
 /// Entries with more bytes than this are not used again: long keys are rare, and must not add up.
 const SMALL: usize = 1 << 10;
@@ -115,7 +123,8 @@ impl Entry {
         self.size() <= SMALL
     }
 
-    /// The bytes that its text takes, which may be more than it has: the memory is used again.
+    /// The bytes that its keys take, which may be more than they have: the memory is used again. What stands beside
+    /// them is small, and must not change which lines wait for their order.
     pub(super) fn size(&self) -> usize {
         let others: usize = self.other_keys.iter().map(String::capacity).sum();
         self.key.capacity() + self.tier.capacity() + others
@@ -130,6 +139,8 @@ impl Entry {
             tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
             factor: None,
             other_keys: Cow::Borrowed(&self.other_keys),
+            request: Request { path: Cow::Borrowed(&self.path), agent: Cow::Borrowed(&self.agent) },
+            old_refused: self.old_refused,
         }
     }
 }

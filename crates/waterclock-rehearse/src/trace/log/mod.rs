@@ -1,6 +1,7 @@
 //! Access logs: lines of other programs as events.
 
 mod ahead;
+mod beside;
 mod combined;
 mod csv;
 mod instant;
@@ -11,6 +12,7 @@ mod plan;
 mod recognise;
 
 pub(super) use self::ahead::ReadAhead;
+pub use self::beside::OldDecisions;
 pub use self::instant::TimeUnit;
 
 use serde_json::json;

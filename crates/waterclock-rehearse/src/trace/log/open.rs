@@ -4,6 +4,7 @@ use serde_json::json;
 use waterclock_config::{PolicyConfig, cannot_read};
 
 use super::ahead::ReadAhead;
+use super::beside::{OldDecision, RequestFields};
 use super::combined::{self, CombinedNames};
 use super::csv::Csv;
 use super::instant::{Instants, TimeUnit};
@@ -101,10 +102,23 @@ impl Reading {
             }
         };
         let times = self.times(kind, names)?;
+        let request = RequestFields::find(names, self.reads_requests);
+        let old = self.old.as_ref().map(|old| OldDecision::read(old, names)).transpose()?;
         let instants = Instants::default();
         let scopes = counted_by.iter().map(|policy| policy.scope.clone()).collect();
         let tier = tier.map(|tier| (tier, scopes));
-        Ok(Plan { condition, times, key, other_keys, cost, tier, instants, has_found_time: false })
+        Ok(Plan {
+            condition,
+            times,
+            key,
+            other_keys,
+            cost,
+            tier,
+            request,
+            old,
+            instants,
+            has_found_time: false,
+        })
     }
 
     fn times(&self, kind: Format, names: &mut dyn Names) -> Result<Vec<(usize, TimeUnit)>, Error> {

@@ -5,6 +5,7 @@ use waterclock_config::{MAX_KEY, PolicyConfig};
 use waterclock_core::Decimal;
 
 use super::ahead::Entry;
+use super::beside::{OldDecision, RequestFields};
 use super::instant::{Instants, TimeUnit};
 use crate::Error;
 use crate::expr::{Expression, Kind, Names, Row, Value};
@@ -21,6 +22,10 @@ pub(super) struct Plan {
     pub(super) cost: Price,
     /// The tier, and what it must make sense to.
     pub(super) tier: Option<(Expression, Vec<Scope>)>,
+    /// Where the path and the user agent are, if they are read.
+    pub(super) request: RequestFields,
+    /// What another limiter decided, if that is read.
+    pub(super) old: Option<OldDecision>,
     pub(super) instants: Instants,
     /// Whether a line had a time: then the format is right.
     pub(super) has_found_time: bool,
@@ -55,6 +60,8 @@ impl Plan {
         }
         entry.has_tier = tier.is_some();
         entry.tier.push_str(tier.as_deref().unwrap_or(""));
+        self.request.write(row, entry);
+        entry.old_refused = self.old.as_ref().map(|old| old.is_refused(row)).transpose()?;
         Ok(true)
     }
 

@@ -1,0 +1,160 @@
+//! The advice in plain sentences, and the configuration to start with.
+
+use std::io::{self, Write};
+
+use comfy_table::Cell;
+use waterclock::Limit;
+
+use super::advice::{Advice, Point, RULE, toml, words};
+use super::units::{Align, Table, share};
+use super::{Report, grouped};
+use crate::terminal::{STRONG, styled};
+
+/// How many points of a curve are shown, beside the policy's own.
+const POINTS: usize = 7;
+
+impl Advice {
+    /// `99 % of clients never exceed 60/min; 99.9 % never exceed 90/min`. Of equal limits, the largest share is told.
+    pub(super) fn sentence(&self) -> String {
+        let all = if self.outliers > 0 { "all others" } else { "all" };
+        let shares = ["99 %", "99.9 %", all];
+        let same = self.percentiles.chunk_by(|one, other| one.number() == other.number());
+        let (mut told, mut parts) = (0, Vec::new());
+        for some in same {
+            told += some.len();
+            let share = shares[told.clamp(1, shares.len()) - 1];
+            let is_all = told == shares.len();
+            let who = match (parts.is_empty(), is_all) {
+                (true, true) if self.outliers > 0 => "no other client exceeds".to_owned(),
+                (true, true) => "no client exceeds".to_owned(),
+                (true, false) => format!("{share} of clients never exceed"),
+                (false, _) => format!("{share} never exceed"),
+            };
+            parts.push(match some[0].limit.as_ref() {
+                Some((_, limit)) => format!("{who} {}", words(limit)),
+                None => format!("no number suits {share} of them, {}", self.no_number()),
+            });
+        }
+        parts.join("; ")
+    }
+}
+
+impl Report<'_> {
+    pub(super) fn write_advice(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.advice.is_empty() {
+            return Ok(());
+        }
+        let title = format!("what the limit could be, by clients{}", self.extent());
+        writeln!(out, "{}", styled(STRONG, title))?;
+        for advice in &self.advice {
+            writeln!(out, "  {}: {}.", advice.limit, advice.sentence())?;
+            if let Some(aside) = self.aside(advice) {
+                writeln!(out, "    {aside}.")?;
+            }
+        }
+        if self.advice.iter().any(|advice| advice.largest.is_some()) {
+            writeln!(out, "  {RULE}.")?;
+        }
+        // The first limit is the one to choose first; the others are in --json and on the page.
+        for advice in self.advice.iter().take(if self.has_limits() { usize::MAX } else { 1 }) {
+            curve(advice).write(out, "  ")?;
+        }
+        if let Some(toml) = self.toml() {
+            writeln!(
+                out,
+                "{}",
+                styled(STRONG, "to start with, so that 99.9 % of clients never notice")
+            )?;
+            toml.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+        }
+        Ok(())
+    }
+
+    fn has_limits(&self) -> bool {
+        !self.policy.limits().is_empty()
+    }
+
+    /// Which clients are set aside.
+    fn aside(&self, advice: &Advice) -> Option<String> {
+        let largest = advice.largest.as_ref()?;
+        let key =
+            self.key_of(largest.key).map_or_else(|| "one".to_owned(), |key| format!("{key:?}"));
+        let kind = largest.kind.map_or_else(String::new, |kind| format!(" ({})", kind.words()));
+        let needs = match &largest.limit {
+            Some(limit) => format!("needs {}", words(limit)),
+            None => "needs more than any number".to_owned(),
+        };
+        let many = match advice.many_agents {
+            0 => String::new(),
+            1 => "; one of them looks like many users behind one address".to_owned(),
+            many => format!("; {} of them look like many users behind one address", grouped(many)),
+        };
+        Some(match advice.outliers {
+            1 => format!("set aside, as it stands out: {key} {needs}{kind}"),
+            more => format!(
+                "set aside, as they stand out: {} clients, of which {key} {needs}{kind}{many}",
+                grouped(more)
+            ),
+        })
+    }
+
+    /// The limits to start with, as a configuration: those that 99.9 % of clients never exceed. Without limits, the
+    /// first that is advised.
+    pub(super) fn toml(&self) -> Option<String> {
+        let advised = |limit: &Limit| {
+            let advice = self.advice.iter().find(|advice| advice.limit == limit.name());
+            advice.and_then(Advice::start).map(|start| start.clone().with_shadow(limit.is_shadow()))
+        };
+        let limits: Vec<Limit> = match self.policy.limits() {
+            [] => self.advice.first().and_then(Advice::start).map(unnamed).into_iter().collect(),
+            limits => limits.iter().map(|limit| advised(limit).unwrap_or(limit.clone())).collect(),
+        };
+        let has_advice = self.advice.iter().any(|advice| advice.start().is_some());
+        if limits.is_empty() || !has_advice {
+            return None;
+        }
+        let name = self.policy.name();
+        let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        let name = if name.chars().all(is_bare) { name.to_owned() } else { format!("{name:?}") };
+        let lines: Vec<String> =
+            limits.iter().map(|limit| format!("  {},\n", toml(limit))).collect();
+        Some(format!("[policies.{name}]\nlimits = [\n{}]\n", lines.concat()))
+    }
+}
+
+/// A limit needs no name where it is the only one.
+fn unnamed(limit: &Limit) -> Limit {
+    limit.clone().with_name(limit.algorithm().name())
+}
+
+/// What is refused at a few numbers, and of whom.
+fn curve(advice: &Advice) -> Table {
+    let current = advice.curve.current.and_then(|place| advice.curve.points.get(place));
+    let (clients, checks) = (advice.curve.clients, advice.curve.checks);
+    let row = |point: &&Point| {
+        let is_current = current.is_some_and(|current| current.number == point.number);
+        let mark = if is_current { " (now)" } else { "" };
+        let who = match (point.kinds.one_agent, point.kinds.many_agents) {
+            (0, 0) => "–".to_owned(),
+            (one, many) => format!("{} / {}", grouped(one), grouped(many)),
+        };
+        [
+            Cell::new(format!("{}{mark}", words(&point.limit))),
+            Cell::new(grouped(point.clients_refused)),
+            Cell::new(share(point.clients_refused, clients)),
+            Cell::new(grouped(point.checks_refused)),
+            Cell::new(share(point.checks_refused, checks)),
+            Cell::new(who),
+        ]
+    };
+    use Align::{Left, Right};
+    let head = [
+        (&*format!("{} at", advice.limit), Left),
+        ("refuses clients", Right),
+        ("", Right),
+        ("checks", Right),
+        ("", Right),
+        ("one agent / many", Right),
+    ];
+    Table::new(head, advice.curve.some(POINTS).iter().map(row))
+}
