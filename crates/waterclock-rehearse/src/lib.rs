@@ -26,6 +26,7 @@
 mod error;
 mod expr;
 mod note;
+mod page;
 mod picture;
 mod stage;
 mod timeline;

@@ -1,5 +1,6 @@
 //! Reports: which keys a policy refuses, when and by which limit, and which numbers would have been enough.
 
+mod html;
 mod keys;
 mod ledger;
 mod page;
@@ -10,6 +11,7 @@ mod units;
 pub use self::ledger::Ledger;
 
 pub(crate) use self::keys::{Distinct, KeyCount, Keys, Record};
+pub(crate) use self::html::{list, number, words};
 pub(crate) use self::ledger::{Checked, Refusals};
 pub(crate) use self::page::by_limit;
 pub(crate) use self::units::{Align, LongestWait, Table, counted, share};

@@ -8,11 +8,12 @@ use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
 
 use super::grouped;
+use super::html::{self, Beside};
 use super::keys::KeyRecord;
 use super::smallest::Extent;
 use super::units::{Align, Table, share};
 use super::{Report, TOP};
-use crate::picture::{Page, Picture, Row, Times};
+use crate::picture::{Picture, Row, Times};
 use crate::terminal::{BAD, GOOD, WARN};
 
 impl Report<'_> {
@@ -53,72 +54,13 @@ impl Report<'_> {
     /// The report as a page that needs no other file.
     #[must_use]
     pub fn page(&self) -> String {
-        let ledger = &self.ledger;
-        let lead = match ledger.span_us {
-            Some((from_us, until_us)) => {
-                let times = Times::of(until_us);
-                format!(
-                    "{} checks from {} to {}.",
-                    grouped(ledger.checks),
-                    times.show(from_us),
-                    times.show(until_us)
-                )
-            }
-            None => "There was nothing to check.".to_owned(),
+        let is_based_on_less = self.has_news() && !self.extent().is_empty();
+        let beside = Beside {
+            policy: describe(self.policy),
+            smallest: self.smallest(),
+            extent: if is_based_on_less { self.extent().to_owned() } else { String::new() },
         };
-        let mut page =
-            Page::new(&format!("{} under policy {}", self.source, self.policy.name()), &lead);
-        page.picture(&self.picture().svg());
-        page.section("What would have happened");
-        let listed = [
-            (BAD, "of the refused: blocked keys", ledger.blocked),
-            (BAD, "of the refused: custom limits of single keys", ledger.refused_by_custom),
-        ];
-        let listed = listed.into_iter().filter(|(.., count)| *count > 0);
-        let row = |(_, word, count)| {
-            [Cell::new(word), Cell::new(grouped(count)), Cell::new(share(count, ledger.checks))]
-        };
-        let head = [("", Align::Left), ("checks", Align::Right), ("share", Align::Right)];
-        page.table(&Table::new(head, self.totals().into_iter().chain(listed).map(row)));
-        self.limits(&mut page, "Refused by limit", &ledger.refused_by);
-        self.limits(&mut page, "Shadow-refused by limit", &ledger.shadow_refused_by);
-        let keys = [
-            ("Most refused keys", self.keys(|record| record.refused)),
-            ("Most shadow-refused keys", self.keys(|record| record.in_shadow)),
-            ("Busiest keys", self.keys(|record| record.checks)),
-            ("The smallest limits that would have refused", self.smallest()),
-        ];
-        for (title, table) in keys {
-            if let Some(table) = table {
-                page.section(title);
-                page.table(&table);
-            }
-        }
-        if self.has_news() && !self.extent().is_empty() {
-            page.paragraph(&format!("Found{}.", self.extent()));
-        }
-        page.section("The policy");
-        page.verbatim(&describe(self.policy));
-        if !self.notes.is_empty() {
-            page.section("Notes about the traffic");
-            self.notes.iter().for_each(|note| page.paragraph(&note.message));
-        }
-        page.finish()
-    }
-
-    fn limits(&self, page: &mut Page, title: &str, counts: &[u64]) {
-        if counts.iter().all(|count| *count == 0) {
-            return;
-        }
-        page.section(title);
-        let limits = self.policy.limits().iter().zip(counts);
-        let row = |(limit, count): (&Limit, &u64)| {
-            let share = share(*count, self.ledger.checks);
-            [Cell::new(limit.name()), Cell::new(grouped(*count)), Cell::new(share)]
-        };
-        let head =
-            [("limit", Align::Left), ("refused", Align::Right), ("share of checks", Align::Right)];
-        page.table(&Table::new(head, limits.map(row)));
+        html::page(&self.json(), &beside)
     }
 
     /// How many checks ended how.

@@ -1,0 +1,93 @@
+//! A comparison as a page.
+
+use serde_json::Value;
+
+use super::{Comparison, PolicyChange, json};
+use crate::page::{Column, DIFF_SCRIPT, Page, Part};
+use crate::picture::Times;
+use crate::report::{grouped, list, number, words};
+
+impl Comparison {
+    /// A page with both sides over time and a reason for every change, which needs no other file.
+    #[must_use]
+    pub fn page(&self, changes: &[PolicyChange]) -> String {
+        let json = json(changes, Some(self));
+        let trace = &json["trace"];
+        let lead = [
+            Part::Key(&self.source),
+            Part::Words(format!(
+                ": {} checks, under the old policy {} and under the new one.",
+                grouped(self.was.checks),
+                self.new.name()
+            )),
+        ];
+        let mut page = Page::new("Two policies, the same traffic", &self.headline(), &lead);
+        let times = Times::of(self.was.timeline.span_us().1);
+        if self.was.checks > 0 {
+            page.section("Over time");
+            page.drawn("id=\"timeline\"");
+            page.table(&self.numbers());
+        }
+        why(&mut page, trace);
+        keys(&mut page, trace);
+        page.section("What changes in the files");
+        if changes.is_empty() {
+            page.paragraph("No policy changes.");
+        }
+        for change in changes {
+            page.heading(&format!("Policy {}: {}", change.policy, change.kind()));
+            page.changed_lines(&change.removed, &change.added);
+        }
+        if !self.notes.is_empty() {
+            page.section("Notes about the traffic");
+            self.notes.iter().for_each(|note| page.paragraph(&note.message));
+        }
+        page.script(DIFF_SCRIPT, &json, times);
+        page.finish()
+    }
+}
+
+/// How many checks each reason explains.
+fn why(page: &mut Page, trace: &Value) {
+    if list(trace, "reasons").next().is_none() {
+        return;
+    }
+    page.section("Why");
+    let columns = [Column::text("reason"), Column::number("checks")];
+    let rows = list(trace, "reasons").map(|reason| {
+        let is_refused = reason["change"] == "newly_refused";
+        let class = if is_refused { "limit-1" } else { "allowed" };
+        vec![
+            Part::Swatch(class.to_owned(), words(reason, "sentence"), None),
+            Part::Number(number(reason, "checks")),
+        ]
+    });
+    page.rows("", &columns, rows);
+}
+
+fn keys(page: &mut Page, trace: &Value) {
+    if list(trace, "most_changed_keys").next().is_none() {
+        return;
+    }
+    page.section("Clients that change most");
+    let columns = [
+        Column::text("client"),
+        Column::number("newly refused"),
+        Column::number("newly allowed"),
+        Column::roomy("of checks"),
+        Column::text("why"),
+    ];
+    let rows = list(trace, "most_changed_keys").map(|key| {
+        let reason = |reason: &Value| {
+            format!("{}: {}", grouped(number(reason, "checks")), words(reason, "sentence"))
+        };
+        vec![
+            Part::Key(words(key, "key")),
+            Part::Number(number(key, "newly_refused")),
+            Part::Number(number(key, "newly_allowed")),
+            Part::Number(number(key, "checks")),
+            Part::Lines(list(key, "reasons").map(reason).collect()),
+        ]
+    });
+    page.rows("", &columns, rows);
+}
