@@ -3,8 +3,8 @@
 use serde_json::json;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Answer, Charge, Cost, CostError, Factor, ManualClock, MemoryStore, Migration, Mode, Origin, Policy,
-    Resolution, Store, StoreError, Subject, Timestamp, Verb,
+    Answer, Charge, Cost, CostError, Factor, ManualClock, MemoryStore, Migration, Mode, Origin,
+    Policy, Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
 

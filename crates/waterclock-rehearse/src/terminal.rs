@@ -49,7 +49,8 @@ pub fn visible(text: &str) -> String {
 
 /// Whether a character is not seen where it stands.
 pub(crate) fn is_invisible(character: char) -> bool {
-    character.is_control() || matches!(character,
+    character.is_control()
+        || matches!(character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

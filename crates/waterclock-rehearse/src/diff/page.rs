@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Comparison, PolicyChange, json};
 use crate::page::{Column, DIFF_SCRIPT, Page, Part};
 use crate::picture::Times;
-use crate::report::{grouped, list, number, words};
+use crate::report::{KeyCount, counted, grouped, list, number, share, words};
 
 impl Comparison {
     /// A page with both sides over time and a reason for every change, which needs no other file.
@@ -24,9 +24,12 @@ impl Comparison {
         let mut page = Page::new("Two policies, the same traffic", &self.headline(), &lead);
         let times = Times::of(self.was.timeline.span_us().1);
         if self.was.checks > 0 {
+            self.totals(&mut page);
             page.section("Over time");
             page.drawn("id=\"timeline\"");
-            page.table(&self.numbers());
+            page.fold_numbers();
+            over_time(&mut page, trace, times);
+            page.end_fold();
         }
         why(&mut page, trace);
         keys(&mut page, trace);
@@ -45,6 +48,40 @@ impl Comparison {
         page.script(DIFF_SCRIPT, &json, times);
         page.finish()
     }
+
+    fn totals(&self, page: &mut Page) {
+        let (checks, changes) = (self.was.checks, &self.changes);
+        let of_checks = |count: u64| format!("{} of checks", share(count, checks));
+        let (refused, allowed) = (changes.all.newly_refused, changes.all.newly_allowed);
+        let of_keys = |keys: KeyCount| {
+            let about = if keys.is_estimate { "about " } else { "" };
+            format!("of {about}{}", counted(keys.count, "client"))
+        };
+        page.section("What changes");
+        page.tiles(&[
+            ("", "Refused before", grouped(self.was.refused), of_checks(self.was.refused)),
+            ("", "Refused now", grouped(self.is.refused), of_checks(self.is.refused)),
+            ("bad", "Newly refused", grouped(refused), of_keys(changes.keys_refused())),
+            ("good", "Newly allowed", grouped(allowed), of_keys(changes.keys_allowed())),
+        ]);
+    }
+}
+
+/// How many rows the table of the timeline has at most.
+const MOST_ROWS: usize = 24;
+
+/// For readers who cannot see the picture.
+fn over_time(page: &mut Page, trace: &Value, times: Times) {
+    let bins: Vec<&Value> = list(&trace["timeline"], "bins").collect();
+    let fields = ["offered", "old_refused", "new_refused", "newly_refused", "newly_allowed"];
+    let names =
+        ["from", "checks", "refused before", "refused now", "newly refused", "newly allowed"];
+    let rows = bins.chunks(bins.len().div_ceil(MOST_ROWS).max(1)).map(|some| {
+        let sum = |field: &str| Part::Number(some.iter().map(|bin| number(bin, field)).sum());
+        let from = Part::Time(times, some[0]["t_us"].as_u64());
+        [from].into_iter().chain(fields.map(sum)).collect()
+    });
+    page.rows("class=\"plain\"", &names.map(Column::number), rows);
 }
 
 /// How many checks each reason explains.
@@ -56,7 +93,7 @@ fn why(page: &mut Page, trace: &Value) {
     let columns = [Column::text("reason"), Column::number("checks")];
     let rows = list(trace, "reasons").map(|reason| {
         let is_refused = reason["change"] == "newly_refused";
-        let class = if is_refused { "limit-1" } else { "allowed" };
+        let class = if is_refused { "newly-refused" } else { "newly-allowed" };
         vec![
             Part::Swatch(class.to_owned(), words(reason, "sentence"), None),
             Part::Number(number(reason, "checks")),
@@ -72,8 +109,8 @@ fn keys(page: &mut Page, trace: &Value) {
     page.section("Clients that change most");
     let columns = [
         Column::text("client"),
-        Column::number("newly refused"),
-        Column::number("newly allowed"),
+        Column::roomy("newly refused"),
+        Column::roomy("newly allowed"),
         Column::roomy("of checks"),
         Column::text("why"),
     ];

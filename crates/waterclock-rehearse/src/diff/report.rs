@@ -26,7 +26,10 @@ impl Comparison {
         }
         let shares = (share(self.was.refused, checks), share(self.is.refused, checks));
         if refused.count + allowed.count == 0 {
-            return format!("No client is decided about differently; {} of checks refused", shares.1);
+            return format!(
+                "No client is decided about differently; {} of checks refused",
+                shares.1
+            );
         }
         let about = if refused.is_estimate { "about " } else { "" };
         format!(
@@ -151,7 +154,7 @@ impl Comparison {
     }
 
     /// What both policies do in all.
-    pub(super) fn numbers(&self) -> Table {
+    fn numbers(&self) -> Table {
         let (was, is, checks) = (&self.was, &self.is, self.was.checks);
         let row = |word: &str, color, was: u64, is: u64| {
             [
@@ -177,9 +180,9 @@ impl Comparison {
         let top = self.changes.keys.top(TOP, Change::all);
         let row = |(key, change): &(&str, Change)| {
             [
-                Cell::new(change.newly_refused).fg(Color::Red),
-                Cell::new(change.newly_allowed).fg(Color::Green),
-                Cell::new(format!("of {}", change.checks)),
+                Cell::new(grouped(change.newly_refused)).fg(Color::Red),
+                Cell::new(grouped(change.newly_allowed)).fg(Color::Green),
+                Cell::new(format!("of {}", grouped(change.checks))),
                 Cell::new(format!("{key:?}")),
             ]
         };
@@ -193,7 +196,8 @@ impl Comparison {
 /// By which limits.
 fn by(word: &str, policy: &Policy, counts: &[u64]) -> String {
     let limits = policy.limits().iter().zip(counts).filter(|(_, count)| **count > 0);
-    let parts: Vec<String> =
-        limits.map(|(limit, count)| format!("{count} {word} {}", limit.name())).collect();
+    let parts: Vec<String> = limits
+        .map(|(limit, count)| format!("{} {word} {}", grouped(*count), limit.name()))
+        .collect();
     if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) }
 }

@@ -81,8 +81,7 @@ impl Change<'_> {
 
     /// What no limit decided.
     fn about_the_key(&self, is_refused: bool) -> Option<Cause> {
-        let (refuses, allows) =
-            if is_refused { (self.is, self.was) } else { (self.was, self.is) };
+        let (refuses, allows) = if is_refused { (self.is, self.was) } else { (self.was, self.is) };
         let action = |checked: &Checked<'_>| checked.resolved.resolution().action;
         match (action(refuses), action(allows)) {
             (Action::Block, _) => Some(Cause::Blocked),
@@ -174,7 +173,9 @@ impl Reason {
                 Cause::Parts => format!("{by}, because the mode of the policy is another one"),
                 Cause::CountedRefusals => format!("{by}, because refused calls count now"),
                 Cause::CallsBefore => {
-                    format!("{by}, because calls before that were refused are allowed now and count")
+                    format!(
+                        "{by}, because calls before that were refused are allowed now and count"
+                    )
                 }
             }
         } else {

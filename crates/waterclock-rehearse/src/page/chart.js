@@ -12,8 +12,9 @@ class Chart {
     this.svg = draw("svg", { "aria-hidden": "true" });
     this.tip = make("div", { class: "tip", hidden: "" });
     this.plot = make("div", { class: "plot", tabindex: "0", role: "slider", "aria-label": `${name}: arrow keys choose a bar, plus and minus zoom, shift and arrow keys move, Escape shows everything` }, this.svg, this.tip);
-    this.caption = make("p", { class: "caption" });
-    this.caption.setAttribute("aria-live", "polite");
+    this.words = make("span");
+    this.hint = make("span", { class: "hint" });
+    const caption = make("p", { class: "caption", "aria-live": "polite" }, this.words, " ", this.hint);
     this.buttons = [
       button("−", () => this.zoom(2), { "aria-label": "Zoom out" }), button("+", () => this.zoom(0.5), { "aria-label": "Zoom in" }),
       button("‹", () => this.move(-0.5), { "aria-label": "Earlier" }), button("›", () => this.move(0.5), { "aria-label": "Later" }),
@@ -22,7 +23,7 @@ class Chart {
     const head = make("div", { class: "chart-head" },
       make("ul", { class: "legend" }, ...legend.map(([style, label]) => make("li", {}, swatch(style), label))),
       make("div", { class: "controls", role: "group", "aria-label": `Zoom of ${name}` }, ...this.buttons));
-    host.replaceChildren(make("figure", { class: "chart" }, head, this.plot, this.caption));
+    host.replaceChildren(make("figure", { class: "chart" }, head, this.plot, caption));
     this.listen();
     new ResizeObserver(() => this.render()).observe(this.plot);
     this.look(0, bins);
@@ -52,9 +53,15 @@ class Chart {
     into.disabled = size <= LEAST_BARS;
     earlier.disabled = start === 0;
     later.disabled = start + size === this.bins;
-    const zone = this.times.zone();
-    this.caption.textContent = `${this.times.show(this.time(start))} – ${this.times.show(this.time(start + size))}${zone ? ` (${zone})` : ""}; `
-      + `each bar is ${duration(this.group * this.binUs)}. ${isWhole ? "Drag to zoom." : "Reset shows everything."}`;
+  }
+
+  // What is shown, in words.
+  describe() {
+    const [first, end] = this.view, zone = this.times.zone();
+    const span = `${this.times.show(this.time(first))} – ${this.times.show(this.time(end))}${zone ? ` (${zone})` : ""}`;
+    const text = `${span}; each bar is ${duration(this.group * this.binUs)}.`;
+    if (this.words.textContent !== text) this.words.textContent = text;
+    this.hint.textContent = end - first === this.bins ? "Drag to zoom." : "Reset shows everything.";
   }
 
   time(bin) { return this.from + bin * this.binUs; }
@@ -95,7 +102,8 @@ class Chart {
     this.svg.append(this.chosen, this.cursor);
     this.plot.setAttribute("aria-valuemin", 0);
     this.plot.setAttribute("aria-valuemax", this.bars.length - 1);
-    this.select(this.at);
+    this.describe();
+    this.select(this.bars[this.at] === undefined ? null : this.at);
   }
 
   tops() {

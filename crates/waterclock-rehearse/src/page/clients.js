@@ -72,12 +72,25 @@ class ClientRow {
   }
 }
 
-// On paper the first few are open.
-const PRINTED = 5;
+// On paper the first few are open; on a screen the first are shown until more are asked for.
+const PRINTED = 5, SHOWN = 12;
+
+function shorten(table, rows) {
+  const rest = rows.slice(SHOWN);
+  if (rest.length < 2) return;
+  for (const { row } of rest) row.hidden = true;
+  const more = button(`Show all ${count(rows.length)} clients`, () => {
+    for (const { row } of rest) row.hidden = false;
+    rest[0].opener.focus();
+    more.remove();
+  }, { class: "more" });
+  table.parentElement.after(more);
+}
 
 function startClients(table, report, times) {
   const clients = report.top_clients ?? [];
   const rows = table ? [...table.tBodies[0].rows].map((row, at) => clients[at] && new ClientRow(row, clients[at], report, times)).filter(Boolean) : [];
+  if (table) shorten(table, rows);
   return () => {
     const opened = rows.slice(0, PRINTED).filter((row) => !row.isOpen);
     for (const row of opened) row.toggle();

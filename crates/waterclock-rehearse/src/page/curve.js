@@ -3,14 +3,14 @@
 const CURVE_HEIGHT = 170;
 
 class Curve {
-  // `toml` is a template with `{limit}` in the place of the number, if there is one.
+  // Points have their configuration, or `toml` is a template with `{limit}` in the place of the number, or there is none.
   constructor(host, { limit, current, clients, checks, points, toml }) {
     Object.assign(this, { limit, current, clients, checks, points, template: toml });
     this.says = make("p", { class: "says", "aria-live": "polite" });
     this.kinds = make("p", { class: "muted small" });
     this.svg = draw("svg", { "aria-hidden": "true" });
     this.slider = make("input", { type: "range", min: 0, max: this.points.length - 1, step: 1, value: current ?? 0, "aria-label": `Another number for ${this.limit}`, oninput: () => this.show() });
-    this.toml = toml ? copyable("") : null;
+    this.toml = toml || points[0].toml ? copyable("") : null;
     const legend = make("ul", { class: "legend" }, make("li", {}, swatch("clients"), "clients refused at least once"), make("li", {}, swatch("checks"), "checks refused"));
     host.replaceChildren(make("h3", {}, visible(this.limit)), this.says, this.kinds,
       make("div", { class: "chart-head" }, legend), this.svg, this.slider,
@@ -26,7 +26,7 @@ class Curve {
     this.says.textContent = text;
     this.slider.setAttribute("aria-valuetext", text);
     this.kinds.textContent = this.describe(point);
-    if (this.toml) this.toml.code.textContent = this.template.replaceAll("{limit}", String(point.limit));
+    if (this.toml) this.toml.code.textContent = point.toml ?? this.template.replaceAll("{limit}", String(point.limit));
     const x = this.x(index);
     this.cursor.setAttribute("x1", x);
     this.cursor.setAttribute("x2", x);

@@ -13,16 +13,16 @@ function startTimelines(host) {
   new Chart(host, {
     name: "Refusals before and after, over time", from: timeline.bins[0].t_us, binUs: timeline.bin_us, bins: timeline.bins.length, times,
     lanes: [
-      lane("Old: refused", [{ style: "refused", values: minus(old, allowed) }, { style: "allowed", values: allowed }]),
-      lane("New: refused", [{ style: "refused", values: minus(now, refused) }, { style: "limit-1", values: refused }]),
+      lane("Old: refused", [{ style: "refused", values: minus(old, allowed) }, { style: "newly-allowed", values: allowed }]),
+      lane("New: refused", [{ style: "refused", values: minus(now, refused) }, { style: "newly-refused", values: refused }]),
       { title: "All checks", height: 56, series: [{ style: "checks", values: offered }] },
     ],
     rows: [
       { label: "Checks", style: "checks", values: offered, isAlways: true }, { label: "Refused by the old", style: "refused", values: old, isAlways: true },
       { label: "Refused by the new", style: "refused", values: now, isAlways: true },
-      { label: "Newly refused", style: "limit-1", values: refused }, { label: "Newly allowed", style: "allowed", values: allowed },
+      { label: "Newly refused", style: "newly-refused", values: refused }, { label: "Newly allowed", style: "newly-allowed", values: allowed },
     ],
-    legend: [["refused", "refused by both"], ["allowed", "newly allowed"], ["limit-1", "newly refused"]],
+    legend: [["refused", "refused by both"], ["newly-allowed", "newly allowed"], ["newly-refused", "newly refused"]],
   });
 }
 

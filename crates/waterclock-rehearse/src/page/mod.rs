@@ -43,6 +43,7 @@ pub(crate) const DIFF_SCRIPT: &str = concat!(
 /// A page that is being written.
 pub(crate) struct Page {
     title: String,
+    header: String,
     body: String,
     is_in_section: bool,
     /// A script, and the numbers that it draws.
@@ -52,14 +53,15 @@ pub(crate) struct Page {
 impl Page {
     /// With what kind of page it is, one headline, and a line about what it rests on.
     pub(crate) fn new(kind: &str, headline: &str, lead: &[Part<'_>]) -> Page {
-        let mut body = format!(
+        let mut header = format!(
             "<header>\n<p class=\"brand\">{ICON}<b>Waterclock</b> {}</p>\n<h1>{}</h1>\n<p class=\"lead\">",
             escaped(kind),
             escaped(headline)
         );
-        lead.iter().for_each(|part| part.write(&mut body));
-        body.push_str("</p>\n</header>\n");
-        Page { title: escaped(headline), body, is_in_section: false, script: None }
+        lead.iter().for_each(|part| part.write(&mut header));
+        header.push_str("</p>\n</header>\n");
+        let (title, body) = (escaped(headline), String::new());
+        Page { title, header, body, is_in_section: false, script: None }
     }
 
     /// Begins a section. Writing to a string does not fail, here and below.
@@ -138,6 +140,11 @@ impl Page {
         _ = writeln!(self.body, "<details><summary>{}</summary>", escaped(summary));
     }
 
+    /// The same for a table of what is drawn above it, which paper does not need.
+    pub(crate) fn fold_numbers(&mut self) {
+        self.body.push_str("<details class=\"aside\"><summary>The same as a table</summary>\n");
+    }
+
     pub(crate) fn end_fold(&mut self) {
         self.body.push_str("</details>\n");
     }
@@ -201,7 +208,7 @@ impl Page {
 
     pub(crate) fn finish(mut self) -> String {
         self.end_section();
-        let Page { title, body, script, .. } = self;
+        let Page { title, header, body, script, .. } = self;
         let (code, data) = script.unwrap_or_default();
         let script = match code {
             "" => String::new(),
@@ -219,7 +226,7 @@ impl Page {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {runs}; \
              style-src {style} {pictures}; base-uri 'none'; form-action 'none'\">\n\
              <meta name=\"referrer\" content=\"no-referrer\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n\
-             <body>\n<main>\n{body}</main>\n<footer>Written by Waterclock {}. This file is complete: it loads nothing.</footer>\n\
+             <body>\n{header}<main>\n{body}</main>\n<footer>Written by Waterclock {}. This file is complete: it loads nothing.</footer>\n\
              {script}</body>\n</html>\n",
             env!("CARGO_PKG_VERSION")
         )

@@ -22,9 +22,9 @@ pub(crate) enum Part<'a> {
     Wait(Option<u64>),
     /// Text to copy, line by line.
     Code(&'a str),
-    /// A name with the colour that pictures give it, and a tag.
+    /// Words with the colour that pictures give them, and a tag. Names stand between backticks.
     Swatch(String, &'a str, Option<&'a str>),
-    /// Sentences, one below the other.
+    /// Sentences, one below the other. Names stand between backticks.
     Lines(Vec<String>),
     /// Where the script draws a small chart.
     Spark,
@@ -83,17 +83,30 @@ impl Part<'_> {
             Part::Swatch(class, name, tag) => {
                 let tag =
                     tag.map(|tag| format!("<span class=\"tag\">{tag}</span>")).unwrap_or_default();
-                let name = escaped(name);
+                let name = with_names(name);
                 write!(out, "<i class=\"swatch {class}\" aria-hidden=\"true\"></i>{name}{tag}")
             }
             Part::Lines(lines) => {
-                let line = |line: &String| format!("<li>{}</li>", escaped(line));
+                let line = |line: &String| format!("<li>{}</li>", with_names(line));
                 let lines: String = lines.iter().map(line).collect();
                 write!(out, "<ul class=\"reasons\">{lines}</ul>")
             }
             Part::Spark => write!(out, "<span data-spark></span>"),
         };
     }
+}
+
+/// Escaped text; what stands between backticks is code.
+fn with_names(text: &str) -> String {
+    let pieces: Vec<String> = text.split('`').map(escaped).collect();
+    if pieces.len().is_multiple_of(2) {
+        return escaped(text);
+    }
+    let piece = |(place, piece): (usize, String)| match place % 2 {
+        0 => piece,
+        _ => format!("<code>{piece}</code>"),
+    };
+    pieces.into_iter().enumerate().map(piece).collect()
 }
 
 /// Text escaped for elements and attributes. Invisible characters are spelled out: XML forbids control characters.
@@ -129,13 +142,16 @@ mod tests {
     }
 
     #[test]
+    fn names_are_code() {
+        assert_eq!(with_names("by `a<b`, new"), "by <code>a&lt;b</code>, new");
+        assert_eq!(with_names("a ` alone"), "a ` alone");
+    }
+
+    #[test]
     fn instants_are_readable_by_programs() {
         let mut out = String::new();
         Part::Time(Times::Utc, Some(971_186_100_250_000)).write(&mut out);
-        assert_eq!(
-            out,
-            "<time datetime=\"2000-10-10T13:55:00.250Z\">2000-10-10 13:55:00Z</time>"
-        );
+        assert_eq!(out, "<time datetime=\"2000-10-10T13:55:00.250Z\">2000-10-10 13:55:00Z</time>");
         out.clear();
         Part::Time(Times::SinceZero, Some(1_500_000)).write(&mut out);
         assert_eq!(out, "<span class=\"nowrap\">1.5 s</span>");

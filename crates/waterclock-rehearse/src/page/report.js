@@ -24,22 +24,23 @@ function startTimeline(host) {
   const style = (at) => `limit-${at % 6}`;
   const shadow = timeline.bins.map((_, bin) => inShadow.reduce((sum, values) => sum + values[bin], 0));
   const byLimit = limits.map(({ name }, at) => ({ label: visible(name), style: style(at), values: drawn[at], told: told[at] })).filter(({ values }) => has(values));
-  const rest = [{ label: byLimit.length ? "other" : "refused", style: byLimit.length ? "other" : "refused", values: other, told: other }].filter(({ values }) => has(values));
+  const rest = [{ ...(byLimit.length ? { label: "other", style: "other" } : { label: "refused", style: "refused" }), values: other, told: other }].filter(({ values }) => has(values));
   const inShadows = [{ label: "shadow-refused", style: "shadow", values: shadow }].filter(({ values }) => has(values));
   const top = [...byLimit, ...rest, ...inShadows];
+  const several = byLimit.length + rest.length > 1;
   const offered = timeline.bins.map((bin) => bin.offered), allowed = timeline.bins.map((bin) => bin.allowed);
-  const checks = { title: "All checks", height: top.length ? 64 : 150, series: [{ style: "allowed", values: allowed }, { style: "refused", values: refused }] };
+  const checks = { title: "All checks", height: top.length ? 64 : 150, series: [{ style: "allowed", values: allowed }, { style: several ? "total" : "refused", values: refused }] };
   const title = inShadows.length ? (has(refused) ? "Refused and shadow-refused" : "Shadow-refused") : "Refused";
   new Chart(host, {
     name: "Checks over time", from: timeline.bins[0].t_us, binUs: timeline.bin_us, bins: timeline.bins.length, times,
     lanes: [...(top.length ? [{ title: byLimit.length > 1 ? `${title}, by limit` : title, height: 170, series: top }] : []), checks],
     rows: [
       { label: "Checks", style: "checks", values: offered, isAlways: true }, { label: "Allowed", style: "allowed", values: allowed, isAlways: true },
-      { label: "Refused", style: "refused", values: refused, isAlways: true },
+      { label: "Refused", style: several ? "total" : "refused", values: refused, isAlways: true },
       ...[...byLimit, ...(byLimit.length ? rest : [])].map(({ label, style, told }) => ({ label: `by ${label}`, style, values: told })),
       ...limits.map(({ name }, at) => ({ label: `shadow: ${visible(name)}`, style: "shadow", values: inShadow[at] })),
     ],
-    legend: [...top.map(({ label, style }) => [style, label]), ["allowed", "allowed"]],
+    legend: [...top.map(({ label, style }) => [style, label]), ["allowed", "allowed"], ...(several ? [["total", "refused by any"]] : [])],
   });
 }
 

@@ -102,7 +102,7 @@ function copyable(text) {
 function startPrinting(open) {
   let close = () => {};
   addEventListener("beforeprint", () => {
-    const folded = [...document.querySelectorAll("details:not([open])")];
+    const folded = [...document.querySelectorAll("details:not([open], .aside)")];
     for (const details of folded) details.open = true;
     const undo = open();
     close = () => { for (const details of folded) details.open = false; undo(); };

@@ -8,7 +8,7 @@ use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
 
 use super::grouped;
-use super::html::{self, Beside};
+use super::html::{Beside, page_with};
 use super::keys::KeyRecord;
 use super::smallest::Extent;
 use super::units::{Align, Table, share};
@@ -60,7 +60,7 @@ impl Report<'_> {
             smallest: self.smallest(),
             extent: if is_based_on_less { self.extent().to_owned() } else { String::new() },
         };
-        html::page(&self.json(), &beside)
+        page_with(&self.json(), &beside)
     }
 
     /// How many checks ended how.

@@ -185,8 +185,11 @@ impl Simulation {
     /// A page with the picture and the numbers, which needs no other file.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut page = 
-            Page::new("Simulation", "What these limits do", &[Part::Words(format!("{}.", self.lead))]);
+        let mut page = Page::new(
+            "Simulation",
+            "What these limits do",
+            &[Part::Words(format!("{}.", self.lead))],
+        );
         page.section("Over time");
         page.picture(&self.picture().svg());
         page.section("In numbers");
