@@ -27,6 +27,7 @@
 mod error;
 mod expr;
 mod note;
+mod page;
 mod picture;
 mod stage;
 mod timeline;

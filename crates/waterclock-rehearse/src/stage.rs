@@ -3,11 +3,12 @@
 use serde_json::json;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Answer, Charge, Cost, CostError, Factor, Limit, ManualClock, MemoryStore, Migration, Origin,
-    Policy, Resolution, Store, StoreError, Subject, Timestamp, Verb,
+    Answer, Charge, Cost, CostError, Factor, Limit, ManualClock, MemoryStore, Migration, Mode,
+    Origin, Policy, Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
 
+use crate::report::Checked;
 use crate::trace::{Event, Op};
 use crate::{Error, Note};
 
@@ -152,6 +153,27 @@ impl<'a> Stage<'a> {
         let answer = self.answer(&resolved, event)?;
         let reported = resolved.report(answer);
         Ok((resolved, reported))
+    }
+
+    /// Counts a check as another policy counted it: what that policy granted, or all if it counts refused calls, whatever
+    /// there is room for here.
+    pub(crate) fn count_as(
+        &self,
+        event: &Event<'_>,
+        other: &Checked<'_>,
+    ) -> Result<(), StoreError> {
+        let resolved = resolve_event(self.policy, event)?;
+        let counts_refusals = other.resolved.policy().mode() == Mode::CountRefusals;
+        if resolved.answer().is_some() || (other.is_refused() && !counts_refusals) {
+            return Ok(());
+        }
+        let cost = match resolved.cost.plain() {
+            Some(units) if !counts_refusals => Cost::from(units.min(other.decision.granted())),
+            _ => resolved.cost.clone(),
+        };
+        self.clock.set(Timestamp::from_micros(event.t_us));
+        let charge = Charge { cost, ..charge(self.policy, &resolved, event) };
+        at_once(self.store.apply(Verb::Debit, &[charge])).map(drop)
     }
 
     fn answer(&self, resolved: &Resolved<'_>, event: &Event<'_>) -> Result<Answer, StoreError> {

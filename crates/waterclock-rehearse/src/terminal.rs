@@ -38,7 +38,7 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_control() || is_hidden(character) {
+        if is_invisible(character) {
             shown.extend(character.escape_default());
         } else {
             shown.push(character);
@@ -47,8 +47,10 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-fn is_hidden(character: char) -> bool {
-    matches!(character,
+/// Whether a character is not seen where it stands.
+pub(crate) fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

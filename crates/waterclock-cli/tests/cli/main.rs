@@ -44,6 +44,7 @@ mod top;
 mod units;
 mod validate;
 mod versions;
+mod why;
 mod without_store;
 mod words;
 mod words_of_others;

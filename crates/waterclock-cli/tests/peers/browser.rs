@@ -17,6 +17,9 @@ pub(crate) const SHIFT: &str = "\u{e008}";
 pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const SPACE: &str = " ";
 pub(crate) const DOWN: &str = "\u{e015}";
+pub(crate) const RIGHT: &str = "\u{e014}";
+pub(crate) const END: &str = "\u{e010}";
+pub(crate) const ESCAPE: &str = "\u{e00c}";
 
 /// What Chromium is started with: nothing that talks to hosts of its own accord, and no page that thinks no user
 /// looks at it because the machine is busy.
@@ -173,6 +176,43 @@ impl Browser {
     fn act(&self, strokes: &[Value]) {
         let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strokes });
         self.command("POST", "/actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Moves the pointer over an element, to a part of its width.
+    #[track_caller]
+    pub(crate) fn point(&self, selector: &str, part: f64) {
+        let over = self.over(selector, part);
+        self.act_with_pointer(&[over]);
+    }
+
+    /// Drags from one part of an element's width to another.
+    #[track_caller]
+    pub(crate) fn drag(&self, selector: &str, from: f64, until: f64) {
+        let (from, until) = (self.over(selector, from), self.over(selector, until));
+        let button = |kind: &str| json!({ "type": kind, "button": 0 });
+        self.act_with_pointer(&[from, button("pointerDown"), until, button("pointerUp")]);
+    }
+
+    /// A move to a part of an element's width.
+    #[track_caller]
+    fn over(&self, selector: &str, part: f64) -> Value {
+        let script = "const e = document.querySelector(arguments[0]); e.scrollIntoView({ block: 'center' }); \
+            const { left, top, width, height } = e.getBoundingClientRect(); \
+            return [Math.round(left + width * arguments[1]), Math.round(top + height / 2)]";
+        let place = self.run(script, &[json!(selector), json!(part)]);
+        json!({ "type": "pointerMove", "duration": 50, "x": place[0], "y": place[1], "origin": "viewport" })
+    }
+
+    #[track_caller]
+    fn act_with_pointer(&self, moves: &[Value]) {
+        let mouse = json!({ "type": "pointer", "id": "mouse", "parameters": { "pointerType": "mouse" }, "actions": moves });
+        self.command("POST", "/actions", &json!({ "actions": [mouse] }));
+    }
+
+    /// Loads the page again.
+    #[track_caller]
+    pub(crate) fn reload(&self) {
+        self.command("POST", "/refresh", &json!({}));
     }
 
     /// The id, or else the name or text, of what has the focus.

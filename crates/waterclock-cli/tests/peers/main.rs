@@ -21,6 +21,7 @@ mod openapi;
 mod origin;
 mod python_client;
 mod redis_tools;
+mod report;
 mod script;
 mod server;
 mod traefik;

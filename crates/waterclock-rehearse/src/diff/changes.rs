@@ -1,14 +1,22 @@
-//! Counts of what changes for which keys, and what two files say differently.
+//! Counts of what changes for which keys and why, and what two files say differently.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use waterclock::Lease;
 use waterclock_config::english::describe;
 use waterclock_config::{Config, Micros, PolicyConfig, PolicyJson};
 
-use crate::report::{Checked, Distinct, KeyCount, Keys, Record, Refusals};
+use super::why::Reason;
+use crate::report::{Checked, Distinct, KeyCount, Keys, Record};
 use crate::timeline::Timeline;
 
-const BINS: usize = 200;
+/// So many that a part of a page can be looked at closely.
+const BINS: usize = 1_000;
+/// How many reasons are told apart. Only files with custom limits for very many keys have more.
+const MOST_REASONS: usize = 1_000;
+/// How many of them a key remembers.
+const REASONS_OF_A_KEY: usize = 4;
 
 /// What changes for one key.
 #[derive(Clone, Copy, Default)]
@@ -16,9 +24,18 @@ pub(super) struct Change {
     pub(super) checks: u64,
     pub(super) newly_refused: u64,
     pub(super) newly_allowed: u64,
+    /// The number of a reason, counted from 1, and how many checks it explains.
+    reasons: [(u16, u32); REASONS_OF_A_KEY],
 }
 
 impl Change {
+    fn explain(&mut self, reason: u16) {
+        let is_its_own = |(known, _): &&mut (u16, u32)| *known == reason || *known == 0;
+        if let Some((known, checks)) = self.reasons.iter_mut().find(is_its_own) {
+            (*known, *checks) = (reason, checks.saturating_add(1));
+        }
+    }
+
     pub(super) fn all(&self) -> u64 {
         self.newly_refused + self.newly_allowed
     }
@@ -54,8 +71,7 @@ impl Side {
     }
 }
 
-/// What changes for which keys.
-#[derive(Default)]
+/// What changes for which keys, and why.
 pub(super) struct Changes {
     pub(super) all: Change,
     pub(super) keys: Keys<Change>,
@@ -63,31 +79,96 @@ pub(super) struct Changes {
     pub(super) refused_by: Vec<u64>,
     /// By the position of the old limit that refused before.
     pub(super) allowed_by: Vec<u64>,
-    /// Some of the new refusals, to be drawn.
-    pub(super) drawn: Refusals,
+    /// Checks over time: those that are not newly refused, and those that are not newly allowed, count as allowed.
+    pub(super) refused_over_time: Timeline,
+    pub(super) allowed_over_time: Timeline,
+    /// Each reason with its number, and how many checks each explains.
+    reasons: BTreeMap<Reason, u16>,
+    explained: Vec<u64>,
     /// All keys that were ever newly refused, and newly allowed.
     pub(super) refused_keys: Distinct,
     pub(super) allowed_keys: Distinct,
 }
 
 impl Changes {
-    pub(super) fn add(&mut self, was: &Checked<'_>, is: &Checked<'_>) {
+    pub(super) fn new() -> Changes {
+        Changes {
+            all: Change::default(),
+            keys: Keys::default(),
+            refused_by: Vec::new(),
+            allowed_by: Vec::new(),
+            refused_over_time: Timeline::new(BINS),
+            allowed_over_time: Timeline::new(BINS),
+            reasons: BTreeMap::new(),
+            explained: Vec::new(),
+            refused_keys: Distinct::default(),
+            allowed_keys: Distinct::default(),
+        }
+    }
+
+    /// Counts a check; `reasons` tell why it is decided differently, if it is.
+    pub(super) fn add(&mut self, was: &Checked<'_>, is: &Checked<'_>, reasons: Vec<Reason>) {
         let (was_refused, is_refused) = (was.is_refused(), is.is_refused());
+        let (is_newly_refused, is_newly_allowed) =
+            (is_refused && !was_refused, was_refused && !is_refused);
+        let numbers: Vec<u16> = reasons.into_iter().map(|reason| self.number_of(reason)).collect();
         let add = |change: &mut Change| {
             change.checks += 1;
-            change.newly_refused += u64::from(is_refused && !was_refused);
-            change.newly_allowed += u64::from(was_refused && !is_refused);
+            change.newly_refused += u64::from(is_newly_refused);
+            change.newly_allowed += u64::from(is_newly_allowed);
+            numbers.iter().filter(|number| **number > 0).for_each(|number| change.explain(*number));
         };
         add(&mut self.all);
         self.keys.note(is.key, add);
-        if is_refused && !was_refused {
+        self.refused_over_time.add(is.t_us, !is_newly_refused);
+        self.allowed_over_time.add(is.t_us, !is_newly_allowed);
+        if is_newly_refused {
             count(&mut self.refused_by, is);
             self.refused_keys.add(is.key);
-            self.drawn.add(|| is.refusal());
-        } else if was_refused && !is_refused {
+        } else if is_newly_allowed {
             count(&mut self.allowed_by, was);
             self.allowed_keys.add(is.key);
         }
+    }
+
+    /// The number of a reason, counted from 1, which explains one check more; 0 where there are too many.
+    fn number_of(&mut self, reason: Reason) -> u16 {
+        let next = u16::try_from(self.reasons.len() + 1).unwrap_or(u16::MAX);
+        let is_full = self.reasons.len() >= MOST_REASONS;
+        let number = match self.reasons.get(&reason) {
+            Some(number) => *number,
+            None if is_full => return 0,
+            None => {
+                self.reasons.insert(reason, next);
+                self.explained.push(0);
+                next
+            }
+        };
+        self.explained[usize::from(number) - 1] += 1;
+        number
+    }
+
+    /// Each reason with the checks that it explains, most of them first.
+    pub(super) fn reasons(&self) -> Vec<(&Reason, u64)> {
+        let checks = |number: &u16| self.explained[usize::from(*number) - 1];
+        let mut all: Vec<(&Reason, u64)> =
+            self.reasons.iter().map(|(reason, number)| (reason, checks(number))).collect();
+        all.sort_by_key(|(_, checks)| std::cmp::Reverse(*checks));
+        all
+    }
+
+    /// The same for one key.
+    pub(super) fn reasons_of(&self, change: &Change) -> Vec<(&Reason, u64)> {
+        let checks = |number: u16| {
+            change.reasons.iter().find(|(known, _)| *known == number).map(|(_, checks)| *checks)
+        };
+        let mut all: Vec<(&Reason, u64)> = self
+            .reasons
+            .iter()
+            .filter_map(|(reason, number)| Some((reason, u64::from(checks(*number)?))))
+            .collect();
+        all.sort_by_key(|(_, checks)| std::cmp::Reverse(*checks));
+        all
     }
 
     pub(super) fn keys_refused(&self) -> KeyCount {

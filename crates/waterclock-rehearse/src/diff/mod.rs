@@ -1,7 +1,9 @@
 //! What a change of the configuration changes, and for which keys.
 
 mod changes;
+mod page;
 mod report;
+mod why;
 
 pub use self::changes::{PolicyChange, policy_changes};
 pub use self::report::write_changes;
@@ -10,9 +12,10 @@ use serde_json::{Value, json};
 use waterclock_config::{Config, PolicyConfig};
 
 use self::changes::{Changes, Side};
+use self::why::{Change, Reason};
 use crate::report::{Checked, evicted};
 use crate::stage::{Stage, without_limits};
-use crate::trace::{Input, Op, Reading};
+use crate::trace::{Event, Input, Op, Reading};
 use crate::{Error, Note};
 
 /// An old and a new policy after the same traffic.
@@ -84,7 +87,7 @@ impl Comparison {
         reading: &Reading,
         input: Input,
     ) -> Result<Comparison, Error> {
-        let (mut was, mut is, mut changes) = (Side::new(), Side::new(), Changes::default());
+        let (mut was, mut is, mut changes) = (Side::new(), Side::new(), Changes::new());
         let is_same_key = old.key == new.key;
         let both = [&new, &old];
         let policies = if is_same_key { &both[..1] } else { &both[..] };
@@ -96,6 +99,8 @@ impl Comparison {
             Note::new("other-keys", json!({ "old_key": old.key, "new_key": new.key }), message)
         });
         let (old_stage, new_stage) = (Stage::new(&old)?, Stage::new(&new)?);
+        // The new rules, where the calls count that the old policy counts.
+        let between = Stage::new(&new)?;
         let (mut is_empty, mut error) = (true, None);
         loop {
             let event = match trace.next_event() {
@@ -111,6 +116,7 @@ impl Comparison {
             let before = event.under(1);
             let (old_answer, new_answer) = (old_stage.play(&before)?, new_stage.play(&event)?);
             if event.op != Op::Check {
+                between.play(&event)?;
                 continue;
             }
             let checked =
@@ -119,7 +125,9 @@ impl Comparison {
             let after = checked(&event.key, (&new_answer.0, &new_answer.1.decision));
             was.add(&before);
             is.add(&after);
-            changes.add(&before, &after);
+            let reasons = why(&before, &after, (&between, &event), is_same_key)?;
+            changes.add(&before, &after, reasons);
+            between.count_as(&event, &before)?;
         }
         // Notes explain an empty trace better.
         let is_empty = is_empty && trace.notes().is_empty();
@@ -130,7 +138,7 @@ impl Comparison {
             .chain(old_stage.note().or(new_stage.note()))
             .chain(changes.keys.has_evicted().then(evicted))
             .collect();
-        drop((old_stage, new_stage));
+        drop((old_stage, new_stage, between));
         Ok(Comparison {
             source: source.to_owned(),
             old,
@@ -154,6 +162,21 @@ impl Comparison {
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
     }
+}
+
+/// Why the two decide differently, if they do.
+fn why(
+    was: &Checked<'_>,
+    is: &Checked<'_>,
+    (between, event): (&Stage<'_>, &Event<'_>),
+    is_same_key: bool,
+) -> Result<Vec<Reason>, Error> {
+    if was.is_refused() == is.is_refused() {
+        return Ok(Vec::new());
+    }
+    let peek = Event { op: Op::Peek, cost: Some(is.resolved.cost().clone()), ..event.under(0) };
+    let (_, answer) = between.play(&peek)?;
+    Ok(Change { was, is, with_old_calls: &answer.decision, is_same_key }.reasons())
 }
 
 /// The fields that a policy forms its keys from.

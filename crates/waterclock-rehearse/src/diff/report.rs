@@ -1,4 +1,4 @@
-//! Differences for a terminal, as a page, and for programs.
+//! Differences for a terminal and for programs.
 
 use std::io::{self, Write};
 
@@ -8,83 +8,49 @@ use waterclock::Policy;
 
 use super::Comparison;
 use super::changes::{Change, PolicyChange, Side};
-use crate::picture::{Page, Picture, Row, Times};
-use crate::report::{Align, TOP, Table, by_limit, grouped, share};
+use super::why::Reason;
+use crate::report::{Align, TOP, Table, by_limit, counted, grouped, share};
 use crate::terminal::{BAD, GOOD, STRONG, WARN, styled};
+use crate::timeline::Bin;
+
+/// How many keys programs and pages are told about.
+const LISTED: usize = 50;
 
 impl Comparison {
-    /// A page with a picture and tables, which needs no other file.
-    #[must_use]
-    pub fn page(&self, changes: &[PolicyChange]) -> String {
-        let lead = format!(
-            "{} checks of {}, under the old policy and under the new one.",
-            self.was.checks, self.source
-        );
-        let mut page = Page::new(&format!("What changes with policy {}", self.new.name()), &lead);
-        page.picture(&self.picture().svg());
-        page.section("In numbers");
-        page.table(&self.numbers());
-        let all = &self.changes.all;
-        page.paragraph(&format!(
-            "{} checks are newly refused and {} newly allowed.",
-            all.newly_refused, all.newly_allowed
-        ));
-        if let Some(keys) = self.most_changed() {
-            page.section("Keys that change most");
-            page.table(&keys);
+    /// One sentence that says what changes.
+    pub(super) fn headline(&self) -> String {
+        let (changes, checks) = (&self.changes, self.was.checks);
+        let (refused, allowed) = (changes.keys_refused(), changes.keys_allowed());
+        if checks == 0 {
+            return "There was nothing to check".to_owned();
         }
-        page.section("What changes in the files");
-        for change in changes {
-            let removed = change.removed.iter().map(|line| format!("- {line}"));
-            let lines: Vec<String> =
-                removed.chain(change.added.iter().map(|line| format!("+ {line}"))).collect();
-            page.verbatim(&format!(
-                "policy {} {}\n{}",
-                change.policy,
-                change.kind(),
-                lines.join("\n")
-            ));
+        let shares = (share(self.was.refused, checks), share(self.is.refused, checks));
+        if refused.count + allowed.count == 0 {
+            return format!(
+                "No client is decided about differently; {} of checks refused",
+                shares.1
+            );
         }
-        self.notes.iter().for_each(|note| page.paragraph(&note.message));
-        page.finish()
-    }
-
-    fn picture(&self) -> Picture {
-        let span_us = self.is.timeline.span_us();
-        let row = |name: &str, side: &Side, refusals| Row {
-            name: name.to_owned(),
-            says: format!(
-                "{} of {} allowed, {} refused.",
-                grouped(side.allowed()),
-                grouped(side.checks),
-                share(side.refused, side.checks)
-            ),
-            in_shadow: None,
-            timeline: side.timeline.clone(),
-            level: Vec::new(),
-            refusals,
-        };
-        let mut new = row("new", &self.is, self.changes.drawn.kept());
-        new.says.push_str(&format!(
-            " {} newly refused, {} newly allowed.",
-            grouped(self.changes.all.newly_refused),
-            grouped(self.changes.all.newly_allowed)
-        ));
-        Picture {
-            title: format!("{}, old and new policy {}", self.source, self.new.name()),
-            times: Times::of(span_us.1),
-            span_us,
-            level_of: None,
-            rows: vec![row("old", &self.was, Vec::new()), new],
-        }
+        let about = if refused.is_estimate { "about " } else { "" };
+        format!(
+            "{about}{} newly refused, {} newly allowed; {} of checks refused before, {} now",
+            counted(refused.count, "client"),
+            grouped(allowed.count as u64),
+            shares.0,
+            shares.1
+        )
     }
 
     pub(super) fn json(&self) -> Value {
+        let reasons = |all: Vec<(&Reason, u64)>| -> Vec<Value> {
+            all.into_iter().map(|(reason, checks)| reason.json(checks)).collect()
+        };
         let side = |side: &Side| json!({ "allowed": side.allowed(), "refused": side.refused });
-        let key = |(key, change): (&str, Change)| json!({ "key": key, "checks": change.checks, "newly_refused": change.newly_refused, "newly_allowed": change.newly_allowed });
+        let key = |(key, change): (&str, Change)| json!({ "key": key, "checks": change.checks, "newly_refused": change.newly_refused, "newly_allowed": change.newly_allowed, "reasons": reasons(self.changes.reasons_of(&change)) });
         let keys: Vec<Value> =
-            self.changes.keys.top(TOP, Change::all).into_iter().map(key).collect();
+            self.changes.keys.top(LISTED, Change::all).into_iter().map(key).collect();
         json!({
+            "headline": self.headline(),
             "source": self.source,
             "policy": self.new.name(),
             "checks": self.was.checks,
@@ -97,9 +63,29 @@ impl Comparison {
             "keys_newly_refused": self.changes.keys_refused().count,
             "keys_newly_allowed": self.changes.keys_allowed().count,
             "keys_are_estimates": self.changes.keys.has_evicted(),
+            "reasons": reasons(self.changes.reasons()),
             "most_changed_keys": keys,
+            "timeline": self.timeline(),
             "remarks": self.notes,
         })
+    }
+
+    /// Both sides over time. All of them count all checks, so they have the same bins.
+    fn timeline(&self) -> Value {
+        let sides = [
+            &self.was.timeline,
+            &self.is.timeline,
+            &self.changes.refused_over_time,
+            &self.changes.allowed_over_time,
+        ];
+        let mut others = sides.map(|side| side.bins().map(|(_, bin)| bin.offered - bin.allowed));
+        let bin = |(t_us, bin): (u64, Bin)| {
+            let [old, new, newly_refused, newly_allowed] =
+                others.each_mut().map(|side| side.next().unwrap_or(0));
+            json!({ "t_us": t_us, "offered": bin.offered, "old_refused": old, "new_refused": new, "newly_refused": newly_refused, "newly_allowed": newly_allowed })
+        };
+        let bins: Vec<Value> = self.was.timeline.bins().map(bin).collect();
+        json!({ "bin_us": self.was.timeline.width_us(), "bins": bins })
     }
 }
 
@@ -153,6 +139,13 @@ impl Comparison {
         let before = by("formerly refused by", self.old.policy(), &changes.allowed_by);
         let title = styled(GOOD, "newly allowed");
         line(title, all.newly_allowed, changes.keys_allowed(), before)?;
+        let reasons = changes.reasons();
+        if !reasons.is_empty() {
+            writeln!(out, "{}", styled(STRONG, "why"))?;
+        }
+        for (reason, checks) in reasons.iter().take(TOP) {
+            writeln!(out, "  {:>12}  {}", grouped(*checks), reason.sentence())?;
+        }
         if let Some(keys) = self.most_changed() {
             writeln!(out, "{}", styled(STRONG, "keys that change most"))?;
             keys.write(out, " ")?;
@@ -187,9 +180,9 @@ impl Comparison {
         let top = self.changes.keys.top(TOP, Change::all);
         let row = |(key, change): &(&str, Change)| {
             [
-                Cell::new(change.newly_refused).fg(Color::Red),
-                Cell::new(change.newly_allowed).fg(Color::Green),
-                Cell::new(format!("of {}", change.checks)),
+                Cell::new(grouped(change.newly_refused)).fg(Color::Red),
+                Cell::new(grouped(change.newly_allowed)).fg(Color::Green),
+                Cell::new(format!("of {}", grouped(change.checks))),
                 Cell::new(format!("{key:?}")),
             ]
         };
@@ -203,7 +196,8 @@ impl Comparison {
 /// By which limits.
 fn by(word: &str, policy: &Policy, counts: &[u64]) -> String {
     let limits = policy.limits().iter().zip(counts).filter(|(_, count)| **count > 0);
-    let parts: Vec<String> =
-        limits.map(|(limit, count)| format!("{count} {word} {}", limit.name())).collect();
+    let parts: Vec<String> = limits
+        .map(|(limit, count)| format!("{} {word} {}", grouped(*count), limit.name()))
+        .collect();
     if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) }
 }

@@ -27,6 +27,11 @@ impl Times {
             Times::Utc => utc(t_us, "%Y-%m-%d %H:%M:%SZ"),
         }
     }
+
+    /// An instant as HTML takes it.
+    pub(crate) fn machine(self, t_us: u64) -> String {
+        utc(t_us, "%Y-%m-%dT%H:%M:%S%.3fZ")
+    }
 }
 
 /// Distances between ticks that people read easily.

@@ -6,7 +6,7 @@ mod svg;
 
 pub(crate) use self::axis::Times;
 pub(crate) use self::row::{Refusal, Row};
-pub(crate) use self::svg::Page;
+pub(crate) use self::svg::PICTURE_STYLE;
 
 use self::axis::Axis;
 use self::row::Scale;

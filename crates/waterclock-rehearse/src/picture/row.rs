@@ -73,12 +73,33 @@ fn round_step(most: u64) -> u64 {
     }
 }
 
-/// A sentence in lines, broken at spaces.
+/// Sentences in lines: as many of them in one as there is room for. One that is longer is broken into lines of about the
+/// same length, so that no word is left alone in the last.
 fn lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for sentence in text.split_inclusive(". ") {
+        let room =
+            |line: &&mut String| line.chars().count() + sentence.chars().count() <= LINE_LENGTH;
+        match lines.last_mut().filter(room) {
+            Some(line) => line.push_str(sentence),
+            None => lines.extend(broken_evenly(sentence)),
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn broken_evenly(text: &str) -> Vec<String> {
+    let least = broken(text, LINE_LENGTH).len();
+    let even = (1..=LINE_LENGTH).find(|length| broken(text, *length).len() <= least);
+    broken(text, even.unwrap_or(LINE_LENGTH))
+}
+
+/// Lines of at most so many characters, broken at spaces.
+fn broken(text: &str, length: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.last_mut().filter(|line| {
-            line.is_empty() || line.chars().count() + 1 + word.chars().count() <= LINE_LENGTH
+            line.is_empty() || line.chars().count() + 1 + word.chars().count() <= length
         });
         match last {
             Some(line) if line.is_empty() => line.push_str(word),
@@ -222,5 +243,12 @@ mod tests {
         let broken = lines(text.trim());
         assert!(broken.len() == 3 && broken.iter().all(|line| line.chars().count() <= LINE_LENGTH));
         assert_eq!(broken.join(" "), text.trim());
+        let lengths: Vec<usize> = broken.iter().map(|line| line.chars().count()).collect();
+        assert_eq!(lengths, [99, 99, 99], "no orphan");
+        assert_eq!(lines("short"), ["short"]);
+        let (one, two) = ("one ".repeat(20) + "end.", "two ".repeat(20) + "end.");
+        assert_eq!(lines(&format!("{one} {two}")), [&*one, &*two]);
+        assert_eq!(lines("One. Two."), ["One. Two."]);
+        assert_eq!(lines(&"x".repeat(500)).len(), 1);
     }
 }

@@ -4,6 +4,7 @@ mod advice;
 mod advise;
 mod details;
 mod headline;
+mod html;
 mod json;
 mod keys;
 mod ledger;
@@ -12,8 +13,10 @@ mod seen;
 mod text;
 mod units;
 
+pub use self::html::page;
 pub use self::ledger::Ledger;
 
+pub(crate) use self::html::{list, number, words};
 pub(crate) use self::keys::{Distinct, KeyCount, Keys, Record};
 pub(crate) use self::ledger::{Checked, Refusals};
 pub(crate) use self::page::by_limit;

@@ -3,15 +3,15 @@
 use anstyle::Style;
 use comfy_table::{Cell, Color};
 use serde_json::{Map, Value, json};
-use waterclock::{Limit, Policy};
+use waterclock::Policy;
 use waterclock_config::english::describe;
 
-use super::advice::Percentile;
 use super::grouped;
+use super::html::page_with;
 use super::keys::KeyRecord;
 use super::units::{Align, Table, share};
 use super::{Report, TOP};
-use crate::picture::{Page, Picture, Row, Times};
+use crate::picture::{Picture, Row, Times};
 use crate::terminal::{BAD, GOOD, WARN};
 
 impl Report<'_> {
@@ -52,72 +52,7 @@ impl Report<'_> {
     /// The report as a page that needs no other file.
     #[must_use]
     pub fn page(&self) -> String {
-        let ledger = &self.ledger;
-        let lead = match ledger.span_us {
-            Some((from_us, until_us)) => {
-                let times = Times::of(until_us);
-                format!(
-                    "{} checks from {} to {}.",
-                    grouped(ledger.checks),
-                    times.show(from_us),
-                    times.show(until_us)
-                )
-            }
-            None => "There was nothing to check.".to_owned(),
-        };
-        let mut page =
-            Page::new(&format!("{} under policy {}", self.source, self.policy.name()), &lead);
-        page.picture(&self.picture().svg());
-        page.section("What would have happened");
-        let listed = [
-            (BAD, "of the refused: blocked keys", ledger.blocked),
-            (BAD, "of the refused: custom limits of single keys", ledger.refused_by_custom),
-        ];
-        let listed = listed.into_iter().filter(|(.., count)| *count > 0);
-        let row = |(_, word, count)| {
-            [Cell::new(word), Cell::new(grouped(count)), Cell::new(share(count, ledger.checks))]
-        };
-        let head = [("", Align::Left), ("checks", Align::Right), ("share", Align::Right)];
-        page.table(&Table::new(head, self.totals().into_iter().chain(listed).map(row)));
-        self.limits(&mut page, "Refused by limit", &ledger.refused_by);
-        self.limits(&mut page, "Shadow-refused by limit", &ledger.shadow_refused_by);
-        let keys = [
-            ("Most refused keys", self.keys(|record| record.refused)),
-            ("Most shadow-refused keys", self.keys(|record| record.in_shadow)),
-            ("Busiest keys", self.keys(|record| record.checks)),
-            ("What clients never exceed", self.advised()),
-        ];
-        for (title, table) in keys {
-            if let Some(table) = table {
-                page.section(title);
-                page.table(&table);
-            }
-        }
-        if !self.advice.is_empty() && !self.extent().is_empty() {
-            page.paragraph(&format!("Found{}.", self.extent()));
-        }
-        page.section("The policy");
-        page.verbatim(&describe(self.policy));
-        if !self.notes.is_empty() {
-            page.section("Notes about the traffic");
-            self.notes.iter().for_each(|note| page.paragraph(&note.message));
-        }
-        page.finish()
-    }
-
-    fn limits(&self, page: &mut Page, title: &str, counts: &[u64]) {
-        if counts.iter().all(|count| *count == 0) {
-            return;
-        }
-        page.section(title);
-        let limits = self.policy.limits().iter().zip(counts);
-        let row = |(limit, count): (&Limit, &u64)| {
-            let share = share(*count, self.ledger.checks);
-            [Cell::new(limit.name()), Cell::new(grouped(*count)), Cell::new(share)]
-        };
-        let head =
-            [("limit", Align::Left), ("refused", Align::Right), ("share of checks", Align::Right)];
-        page.table(&Table::new(head, limits.map(row)));
+        page_with(&self.json(), &describe(self.policy), self.extent())
     }
 
     /// How many checks ended how.
@@ -161,22 +96,6 @@ impl Report<'_> {
             ("key", Left),
         ];
         Some(Table::new(head, top.into_iter().map(row)))
-    }
-
-    /// What clients need of each limit.
-    pub(super) fn advised(&self) -> Option<Table> {
-        let rows = self.advice.iter().map(|advice| {
-            let cell = |found: &Percentile| {
-                Cell::new(advice.words(found.limit.as_ref().map(|(_, limit)| limit)))
-            };
-            let mut cells = vec![Cell::new(&advice.limit)];
-            cells.extend(advice.percentiles.iter().map(cell));
-            cells
-        });
-        let head = ["each alone", "99 % of clients", "99.9 % of clients", "all but outliers"];
-        let head = head.map(|name| (name.to_owned(), Align::Left));
-        let table = Table { head: head.into(), rows: rows.collect() };
-        (!table.rows.is_empty()).then_some(table)
     }
 }
 

@@ -11,7 +11,8 @@ use waterclock_config::english::describe;
 
 use super::sentence::sentence;
 use super::{Contender, Played, RetryAfter, Simulation};
-use crate::picture::{Page, Picture, Row, Times};
+use crate::page::{Page, Part};
+use crate::picture::{Picture, Row, Times};
 use crate::report::{Align, Table, by_limit, grouped};
 use crate::terminal::{STRONG, styled};
 
@@ -184,7 +185,12 @@ impl Simulation {
     /// A page with the picture and the numbers, which needs no other file.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut page = Page::new("What these limits do", &format!("{}.", self.lead));
+        let mut page = Page::new(
+            "Simulation",
+            "What these limits do",
+            &[Part::Words(format!("{}.", self.lead))],
+        );
+        page.section("Over time");
         page.picture(&self.picture().svg());
         page.section("In numbers");
         page.table(&self.table());

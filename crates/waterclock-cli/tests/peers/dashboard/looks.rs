@@ -7,7 +7,7 @@ use super::Scene;
 use super::traffic::check_by_http;
 
 /// Every text in the page whose contrast with what is behind it is below 4.5, with that number.
-pub(super) const FAINT_TEXTS: &str = r"
+pub(crate) const FAINT_TEXTS: &str = r"
 const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
 const light = (colour) => {
   const [r, g, b] = numbers(colour).slice(0, 3).map((part) => part / 255)

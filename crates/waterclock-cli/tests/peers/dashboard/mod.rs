@@ -2,7 +2,7 @@
 
 mod administering;
 mod hostile;
-mod looks;
+pub(crate) mod looks;
 mod pages;
 mod picture;
 mod playing;

@@ -1,0 +1,120 @@
+//! The page of a report, from what the report says to programs. What is not there has no section.
+
+mod advice;
+mod traffic;
+
+use serde_json::Value;
+
+use self::advice::{advice, curves};
+use self::traffic::{clients, limits, timeline};
+use super::units::share;
+use super::{counted, grouped};
+use crate::page::{Page, Part, REPORT_SCRIPT};
+use crate::picture::Times;
+
+/// The page of a report that was kept as JSON ([`Report::json`](super::Report::json)), which needs no other file.
+#[must_use]
+pub fn page(report: &Value) -> String {
+    page_with(report, "", "")
+}
+
+/// With the policy in plain English, and what the advice is based on if not on all checks.
+pub(super) fn page_with(report: &Value, policy: &str, extent: &str) -> String {
+    let checks = number(report, "checks");
+    let until_us = report["until_us"].as_u64();
+    let times = Times::of(until_us.unwrap_or(0));
+    let lead = [
+        Part::Key(words(report, "source")),
+        Part::Words(format!(", under policy {}: ", words(report, "policy"))),
+        Part::Words(format!("{} checks", grouped(checks))),
+        Part::Text(if until_us.is_some() { " from " } else { "." }),
+        Part::Time(times, report["from_us"].as_u64()),
+        Part::Text(" to "),
+        Part::Time(times, until_us),
+    ];
+    let lead = if until_us.is_some() { &lead[..] } else { &lead[..4] };
+    let mut page = Page::new("Replay of recorded traffic", &headline(report), lead);
+    totals(&mut page, report);
+    timeline(&mut page, report, times);
+    limits(&mut page, report);
+    clients(&mut page, report, times);
+    advice(&mut page, report, extent);
+    curves(&mut page, report);
+    if !policy.is_empty() {
+        page.section("The policy");
+        page.verbatim(policy);
+    }
+    let notes: Vec<&str> =
+        list(report, "remarks").filter_map(|note| note["message"].as_str()).collect();
+    if !notes.is_empty() {
+        page.section("Notes about the traffic");
+        notes.into_iter().for_each(|note| page.paragraph(note));
+    }
+    page.script(REPORT_SCRIPT, report, times);
+    page.finish()
+}
+
+pub(crate) fn number(of: &Value, field: &str) -> u64 {
+    of[field].as_u64().unwrap_or(0)
+}
+
+pub(crate) fn words<'v>(of: &'v Value, field: &str) -> &'v str {
+    of[field].as_str().unwrap_or_default()
+}
+
+pub(crate) fn list<'v>(of: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
+    of[field].as_array().into_iter().flatten()
+}
+
+/// The report's own, or the same in fewer words.
+fn headline(report: &Value) -> String {
+    if let Some(headline) = report["headline"].as_str() {
+        return headline.to_owned();
+    }
+    let (checks, refused) = (number(report, "checks"), number(report, "refused"));
+    let in_shadow = number(report, "shadow_refused");
+    let keys = usize::try_from(number(report, "keys_refused")).unwrap_or(usize::MAX);
+    match (checks, refused, in_shadow) {
+        (0, ..) => "There was nothing to check".to_owned(),
+        (_, 0, 0) => "Nothing refused".to_owned(),
+        (_, 0, _) => format!("Nothing refused; {} shadow-refused", share(in_shadow, checks)),
+        _ => format!(
+            "{} refused; {} of {}",
+            share(refused, checks),
+            counted(keys, "client"),
+            grouped(number(report, "keys"))
+        ),
+    }
+}
+
+fn totals(page: &mut Page, report: &Value) {
+    let checks = number(report, "checks");
+    let of_checks = |count: u64| format!("{} of checks", share(count, checks));
+    let mut tiles = vec![("", "Checks", grouped(checks), String::new())];
+    for (class, word, field) in [
+        ("good", "Allowed", "allowed"),
+        ("good", "Allowed in part", "in_part"),
+        ("bad", "Refused", "refused"),
+        ("odd", "Shadow-refused", "shadow_refused"),
+    ] {
+        let count = number(report, field);
+        if count > 0 || matches!(field, "allowed" | "refused") {
+            tiles.push((class, word, grouped(count), of_checks(count)));
+        }
+    }
+    let about = if report["keys_are_estimates"] == true { "about " } else { "" };
+    let (keys, refused) = (number(report, "keys"), number(report, "keys_refused"));
+    let of_keys = format!("{} of {about}{}", share(refused, keys), grouped(keys));
+    tiles.push(("", "Clients refused", format!("{about}{}", grouped(refused)), of_keys));
+    page.section("What would have happened");
+    page.tiles(&tiles);
+    for (field, words) in [
+        ("blocked", "refused because their key is blocked"),
+        ("refused_by_limits_of_keys", "refused by custom limits of single keys"),
+    ] {
+        let count = number(report, field);
+        if count > 0 {
+            page.paragraph(&format!("{} checks {words}.", grouped(count)));
+        }
+    }
+}
