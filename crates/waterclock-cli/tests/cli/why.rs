@@ -24,6 +24,9 @@ fn at_seconds(seconds: &[u64]) -> String {
         .collect()
 }
 
+/// Codes, directions and checks.
+type Found<'a> = &'a [(&'a str, &'a str, u64)];
+
 /// Each as old limits, new limits, the seconds of checks, and the reasons with the checks that each explains.
 #[test]
 fn the_reason_is_the_true_one() {
@@ -36,7 +39,7 @@ fn the_reason_is_the_true_one() {
     let shadow = |limit: &str| limit.replace(" }", ", shadow = true }");
     let seconds: Vec<u64> = (0..8).collect();
     let far: Vec<u64> = [0, 1, 2, 3, 20, 40, 60, 80].to_vec();
-    let cases: [(String, String, &[u64], &[(&str, &str, u64)]); 12] = [
+    let cases: [(String, String, &[u64], Found<'_>); 12] = [
         // Rules.
         (limits(&[FIVE]), limits(&[TWO]), &seconds, &[("limit-changed", "newly_refused", 3)]),
         (limits(&[TWO]), limits(&[FIVE]), &seconds, &[("limit-changed", "newly_allowed", 3)]),

@@ -18,7 +18,7 @@ fn picture() {
     let files = [("waterclock.toml", OLD), ("access.log", &*log)];
     let arguments = ["replay", "access.log", "--input", "combined"];
     for (name, page, height) in
-        [("report.png", written_by(&arguments, &files), 1_060), ("diff.png", compared(&log), 1_060)]
+        [("report.png", written_by(&arguments, &files), 1_330), ("diff.png", compared(&log), 1_330)]
     {
         let shown = Shown::new(&page);
         let zone = json!({ "timezoneId": "UTC" });
@@ -34,7 +34,8 @@ impl Shown {
     /// Writes the top of the page to a file of the documentation.
     fn draw(&self, name: &str, height: u16) {
         let clip = json!({ "x": 0, "y": 0, "width": 1265, "height": height, "scale": 1 });
-        let drawn = self.browser.chromium("Page.captureScreenshot", &json!({ "clip": clip }));
+        let wish = json!({ "clip": clip, "captureBeyondViewport": true });
+        let drawn = self.browser.chromium("Page.captureScreenshot", &wish);
         let png =
             BASE64_STANDARD.decode(drawn["data"].as_str().expect("a picture")).expect("base64");
         let file = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
