@@ -9,8 +9,8 @@ use std::ops::Range;
 use super::family::Family;
 
 const LINE_WORDS: usize = 8;
-const LINE_BYTES: usize = 64;
-const MIN_BUCKETS: usize = 16;
+pub(super) const LINE_BYTES: usize = 64;
+const MIN_BUCKETS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {

@@ -97,7 +97,7 @@ impl Shard {
     pub(super) fn clear(&mut self) -> usize {
         let used = std::mem::take(&mut self.rest.used) + self.clear_specials();
         (self.buckets, self.rest.room) = (Buckets::default(), 0);
-        (self.rest.logs, self.rest.overflow) = (Logs::new(), Vec::new());
+        (self.rest.logs, self.rest.overflow) = (Logs::new(), Box::default());
         (self.rest.frees_at, self.rest.gives_way_at) = (Timestamp::MAX, Timestamp::MAX);
         self.rest.count_logs(true);
         used
@@ -159,7 +159,7 @@ impl Shard {
             family.take_over(&before, from, &self.rest.logs, to, &mut logs, now);
         });
         if !self.rest.overflow.is_empty() {
-            let mut overflow = vec![0; layout.state()];
+            let mut overflow = vec![0; layout.state()].into_boxed_slice();
             let from = &self.rest.overflow;
             family.take_over(&before, from, &self.rest.logs, &mut overflow, &mut logs, now);
             self.rest.overflow = overflow;

@@ -195,7 +195,7 @@ impl Shard {
         now: Timestamp,
     ) {
         let Rest { family, logs, overflow, .. } = &mut *self.rest;
-        let mut other = vec![0; self.layout.state()];
+        let mut other = vec![0; self.layout.state()].into_boxed_slice();
         fill(family, under, by, saved, &mut other, logs, now);
         let fresh_in = |words: &[u64], logs: &Logs| {
             let (_, policy, words) = family.written(words);

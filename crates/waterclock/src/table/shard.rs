@@ -47,7 +47,7 @@ pub(super) struct Rest {
     pub(super) places: Arc<Places>,
     parts: Arc<Parts>,
     /// The overflow entry, shared by keys without a slot; empty until it is first needed.
-    pub(super) overflow: Vec<u64>,
+    pub(super) overflow: Box<[u64]>,
     pub(super) specials: Specials,
     /// Whether the table has more shards now, which have its keys.
     has_moved: bool,
@@ -89,7 +89,7 @@ impl Shard {
                 counted: 0,
                 places: Arc::clone(places),
                 parts: Arc::clone(parts),
-                overflow: Vec::new(),
+                overflow: Box::default(),
                 specials: Specials::default(),
                 has_moved: false,
             }),
@@ -349,7 +349,7 @@ impl Shard {
         let mut state = State::new(words, logs);
         if policy.fresh_in(state.view(), now).is_zero() {
             policy.clear(&mut state);
-            *overflow = Vec::new();
+            *overflow = Box::default();
             self.rest.count_logs(true);
         }
     }

@@ -124,7 +124,7 @@ impl Shards {
             shard.rest.frees_at = old.rest.frees_at;
             shard.rest.gives_way_at = old.rest.gives_way_at;
             if !old.rest.overflow.is_empty() {
-                let mut overflow = vec![0; layout.state()];
+                let mut overflow = vec![0; layout.state()].into_boxed_slice();
                 let Shard { rest, .. } = &mut *shard;
                 copy(
                     &rest.family,
@@ -149,7 +149,7 @@ impl Shards {
             let to = &mut words[layout.key(slot.state)];
             copy(&rest.family, (from, &old.rest.logs), (to, &mut rest.logs));
         }
-        for (fingerprint, special) in old.rest.specials.0.drain() {
+        for (fingerprint, special) in std::mem::take(&mut old.rest.specials.0) {
             self.lock(self.of(fingerprint)).take_special(fingerprint, special, &old.rest.logs);
         }
         (self.of(first)..=self.of(last)).for_each(|number| {

@@ -3,7 +3,7 @@
 //! They are apart from the slots, so that all other keys pay nothing for them. A key is in one of the two places: with an
 //! override it is here, and without one it goes back to a slot once it was fresh.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use waterclock_core::store::{Decide as _, Logs, Migrate as _, Persist as _, State, View};
 use waterclock_core::{Cost, Factor, Policy, Timestamp};
@@ -124,7 +124,7 @@ impl Special {
 
 /// The keys of a shard with limits of their own, by fingerprint.
 #[derive(Debug, Default)]
-pub(super) struct Specials(pub(super) HashMap<u64, Box<Special>, ahash::RandomState>);
+pub(super) struct Specials(pub(super) BTreeMap<u64, Box<Special>>);
 
 impl Specials {
     fn get(&self, fingerprint: u64) -> Option<&Special> {

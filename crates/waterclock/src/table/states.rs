@@ -188,7 +188,9 @@ impl Shard {
         let words = match found {
             Some(at) => &mut self.buckets.words_mut()[self.layout.key(at)],
             None => {
-                overflow.resize(self.layout.state(), 0);
+                if overflow.is_empty() {
+                    *overflow = vec![0; self.layout.state()].into_boxed_slice();
+                }
                 &mut overflow[..]
             }
         };
