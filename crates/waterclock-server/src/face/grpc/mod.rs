@@ -1,4 +1,4 @@
-//! Envoy's rate limit service v3, with health and reflection beside it.
+//! Envoy's rate limit service v3, with Kuadrant's, our own, health and reflection beside it.
 //!
 //! A request names a domain and descriptors; the configuration's rules map each descriptor to a policy.
 //! All of them are decided together: a refused request changes nothing.
@@ -17,6 +17,7 @@ mod descriptors;
 mod health;
 mod metadata;
 pub mod proto;
+mod rate_limiter;
 mod request;
 mod response;
 mod size;
