@@ -8,6 +8,7 @@
 pub mod access;
 mod buffers;
 mod connections;
+mod contained_rules;
 mod describe;
 mod descriptors;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! One call of `ShouldRateLimit`: its token, its message, its decision.
+//! One call with a request of Envoy: its token, its message, its decision.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -19,11 +19,13 @@ use tonic::body::Body;
 use waterclock::Clock as _;
 
 use super::descriptors::{Failed, Outcome, decide};
-use super::metadata;
-use super::proto::{RateLimitRequest, RateLimitResponse};
-use super::request::{self, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
+use super::proto::{
+    CHECK_RATE_LIMIT, REPORT, RateLimitRequest, RateLimitResponse, SHOULD_RATE_LIMIT,
+};
+use super::request::{self, Descriptor, Hits, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
 use super::response::{refusal, response};
 use super::size::Size;
+use super::{contained, metadata};
 use crate::access::{Attempt, Role};
 use crate::buffers::{Hold, SMALL};
 use crate::connections::Guest;
@@ -32,6 +34,37 @@ use crate::server::Server;
 
 /// A message follows a byte that says whether it is compressed, and four with its length.
 const PREFIX: usize = 5;
+
+/// What a call wants to know, or to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Decide, and charge as the rules say.
+    ShouldRateLimit,
+    /// Whether anything is left. Charges nothing.
+    CheckRateLimit,
+    /// What was used: charged whatever is left.
+    Report,
+}
+
+impl Method {
+    pub(super) fn of(path: &str) -> Option<Method> {
+        match path {
+            SHOULD_RATE_LIMIT => Some(Method::ShouldRateLimit),
+            CHECK_RATE_LIMIT => Some(Method::CheckRateLimit),
+            REPORT => Some(Method::Report),
+            _ => None,
+        }
+    }
+
+    fn adapt(self, descriptor: &mut Descriptor<'_>) {
+        descriptor.hits = match (self, descriptor.hits) {
+            (Method::ShouldRateLimit, hits) | (Method::Report, hits @ Hits::Refund(_)) => hits,
+            (Method::CheckRateLimit, _) => Hits::Peek,
+            (Method::Report, Hits::Charge(units) | Hits::Bill(units)) => Hits::Bill(units),
+            (Method::Report, Hits::Peek) => Hits::Bill(0),
+        };
+    }
+}
 
 /// Why a call ends without a decision.
 pub(super) enum End {
@@ -97,6 +130,7 @@ async fn decided(
     guest: &Guest,
 ) -> Result<Bytes, End> {
     let (head, body) = request.into_parts();
+    let method = Method::of(head.uri.path()).unwrap_or(Method::ShouldRateLimit);
     let body = let_in(server, Role::Check, guest, &head.headers, body).await?;
     let mut hold = server.buffers().hold(Face::Grpc, guest.origin());
     let message = receive_in_time(server, body, &mut hold, MAX_MESSAGE).await?;
@@ -111,15 +145,18 @@ async fn decided(
     take(server, &mut hold, message.len() + size.decoded())?;
     let request = RateLimitRequest::decode(message).map_err(|_| unreadable())?;
     let _place = admit(server)?;
-    let descriptors = request::read(&request)?;
     // One plan for the whole request, so that a reload does not change it half way.
     let plan = Arc::clone(&server.engine.plan());
+    let mut descriptors = request::read(&request)?;
+    descriptors.iter_mut().for_each(|descriptor| method.adapt(descriptor));
+    let places = contained::take_apart(plan.rules(), &request.domain, &mut descriptors);
     let outcomes = decide(server, &plan, &request.domain, &descriptors).await;
     let outcomes = outcomes.map_err(|failed| match failed {
         Failed::Store(status) => End::Counted(status),
         Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
     })?;
-    let response = response(&outcomes, server.engine.metrics().clock().now());
+    let mut response = response(&outcomes, server.engine.metrics().clock().now());
+    contained::put_together(&mut response.statuses, &places);
     Ok(framed(&response, &outcomes))
 }
 

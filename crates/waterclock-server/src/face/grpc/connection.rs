@@ -18,7 +18,6 @@ use tonic::Status;
 use tonic::service::Routes;
 
 use super::call::AnswerBody;
-use super::proto::METHOD;
 use super::{aside, call, rate_limiter};
 use crate::connections::Guest;
 use crate::pace::{Pace, UnderWay};
@@ -57,7 +56,7 @@ where
         // Cloned only for a call that needs them.
         let path = request.uri().path();
         let is_ours = rate_limiter::is_path(path);
-        let routes = (path != METHOD && !is_ours).then(|| routes.clone());
+        let routes = (call::Method::of(path).is_none() && !is_ours).then(|| routes.clone());
         async move {
             let guest = under_way.pace().guest();
             let response = match routes {

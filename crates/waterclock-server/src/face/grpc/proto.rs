@@ -52,5 +52,9 @@ pub const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 pub(super) const SERVICES: [&str; 3] =
     [SERVICE, "kuadrant.service.ratelimit.v1.RateLimitService", "waterclock.v1.RateLimiter"];
 
-/// The path of its method.
-pub(super) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// The paths of the methods that take Envoy's request.
+pub(super) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub(super) const CHECK_RATE_LIMIT: &str =
+    "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit";
+pub(super) const REPORT: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Report";

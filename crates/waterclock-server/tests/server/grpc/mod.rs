@@ -6,6 +6,7 @@ mod bounds;
 mod charge;
 mod hits;
 mod hostile;
+mod kuadrant;
 mod overrides;
 mod rate_limiter;
 mod rules;
