@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
+use waterclock_conformance::real::{Proxy, RedisServer};
 use waterclock_server::rate_limiter::{
     CancelRequest, CheckAllRequest, CheckRequest, CommitRequest, Cost, Decision, RateLimiterClient,
     ReportRequest, ReserveRequest, WaitRequest, WatchRequest,
@@ -432,6 +433,34 @@ async fn an_overloaded_server_refuses_with_an_error() {
     assert_eq!(status.code(), Code::ResourceExhausted);
     drop(all);
     assert!(check(&mut client, charge("login", "a")).await.is_ok());
+}
+
+/// A store that fails is an error where the policy says so, and never a refusal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_fails_is_unavailable() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port());
+    let config = format!(
+        "[store]\nurl = \"{}\"\n[policies.login]\non_store_error = \"deny\"\nlimits = [\"100/h\"]\n",
+        proxy.url()
+    );
+    let scene = Scene::new(&config).await;
+    let client = RateLimiterClient::new(scene.channel().await);
+    eventually("the store answers", async || {
+        check(&mut client.clone(), charge("login", "a")).await.is_ok()
+    })
+    .await;
+    proxy.swallow_replies();
+    let mut client = client;
+    for _ in 0..3 {
+        let status = check(&mut client, charge("login", "a")).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        let host = proxy.url().replace("redis://", "");
+        assert!(!status.message().contains(&host), "no hosts in messages: {status}");
+    }
+    let each = CheckAllRequest { checks: vec![charge("login", "a")], atomic: Some(false) };
+    let answer = client.check_all(each).await.unwrap().into_inner();
+    assert!(!answer.allowed && answer.decisions[0].error.contains("the store failed"));
 }
 
 /// The file that clients generate code from.
