@@ -6,6 +6,7 @@ use std::fmt;
 use super::english::Warning;
 use super::policy::PolicyConfig;
 use super::rule_charge::{self, RuleCharge};
+use super::rule_match::RuleMatch;
 use super::schema::{Key, Shape};
 use super::suggest::{all_of, did_you_mean};
 use super::table::{Field, Table};
@@ -25,6 +26,12 @@ pub(crate) const KEYS: &[Key] = &[
         "The entries of the descriptor, all of them, in order.",
     )
     .such_as("[{ key = \"remote_address\" }]"),
+    Key::new(
+        "match",
+        Shape::Word(RuleMatch::WORDS),
+        "`exact`: the descriptor has these entries and no others. `contains`: it has them, in any order, and all such rules apply.",
+    )
+    .default("\"exact\""),
     Key::new("policy", Shape::Text, "The policy of this file that decides."),
     Key::new(
         "key",
@@ -72,6 +79,8 @@ pub struct RuleConfig {
     pub domain: String,
     /// Every entry of the descriptor, in order.
     pub descriptor: Vec<EntryConfig>,
+    /// Which descriptors have these entries.
+    pub matches: RuleMatch,
     /// The entries that form the key; `None` is all of them.
     pub key: Option<Vec<String>>,
     /// What the rule does with a descriptor that matches.
@@ -119,7 +128,9 @@ pub(crate) fn read(
         let is_same = |other: &&RuleConfig| {
             other.domain == rule.domain && other.descriptor == rule.descriptor
         };
-        if rules.iter().any(|other| is_same(&other)) {
+        if rule.matches == RuleMatch::Exact
+            && rules.iter().any(|other| other.matches == RuleMatch::Exact && is_same(&other))
+        {
             let sentence = format!(
                 "two rules of the domain `{}` have the same descriptor; remove one of them",
                 rule.domain
@@ -141,12 +152,15 @@ fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleConfig> {
     table.verify();
     table.needs("domain");
     table.needs("descriptor");
-    let descriptor = descriptor(table)?;
+    let matches =
+        table.verified("match", Field::word).and_then(RuleMatch::parse).unwrap_or_default();
+    let descriptor = descriptor(table, matches)?;
     let then = then(table, written)?;
     let key = table.field("key").and_then(|field| entries_named(&field, &descriptor));
     Some(RuleConfig {
         domain: table.verified("domain", Field::text)?.to_owned(),
         descriptor,
+        matches,
         key,
         then,
         charge: table
@@ -161,11 +175,13 @@ fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleConfig> {
     })
 }
 
-fn descriptor(table: &Table<'_>) -> Option<Vec<EntryConfig>> {
+fn descriptor(table: &Table<'_>, matches: RuleMatch) -> Option<Vec<EntryConfig>> {
     let field = table.field("descriptor")?;
     let elements = field.list().ok()?;
-    if elements.is_empty() || elements.len() > MAX_ENTRIES {
-        let rest = format!("must hold 1 to {MAX_ENTRIES} entries; found {}", elements.len());
+    // Every descriptor contains nothing.
+    let least = usize::from(matches == RuleMatch::Exact);
+    if !(least..=MAX_ENTRIES).contains(&elements.len()) {
+        let rest = format!("must hold {least} to {MAX_ENTRIES} entries; found {}", elements.len());
         field.faults.push(field.fault(rest));
         return None;
     }
@@ -272,7 +288,8 @@ fn accept_value(value: &str) -> Result<(), String> {
 /// `edge [remote_address, path="/login*"]`, as messages show it.
 impl fmt::Display for RuleConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [", self.domain)?;
+        let contains = if self.matches == RuleMatch::Contains { "contains " } else { "" };
+        write!(f, "{} {contains}[", self.domain)?;
         for (place, entry) in self.descriptor.iter().enumerate() {
             let comma = if place == 0 { "" } else { ", " };
             match &entry.value {
@@ -383,6 +400,10 @@ pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<W
 
 /// Whether `first` matches every descriptor that `second` matches, and takes precedence.
 fn is_always_before(first: &RuleConfig, second: &RuleConfig) -> bool {
+    if [first, second].iter().any(|rule| rule.matches == RuleMatch::Contains) {
+        // All of these apply.
+        return false;
+    }
     if first.domain != second.domain || first.descriptor.len() != second.descriptor.len() {
         return false;
     }

@@ -8,6 +8,7 @@
 pub mod access;
 mod buffers;
 mod connections;
+mod contained_rules;
 mod describe;
 mod descriptors;
 pub mod engine;
@@ -33,6 +34,7 @@ pub use self::engine::redis_store;
 pub use self::examine::{Outside, examine};
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;
+pub use self::face::grpc::proto::{kuadrant, rate_limiter};
 pub use self::face::resp::parse as resp;
 pub use self::listen::Listeners;
 pub use self::reload::{LastReload, ReloadStatus, Reloads};

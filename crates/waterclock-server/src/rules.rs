@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use waterclock::{Cost, Limit, Policy};
-use waterclock_config::{EntryConfig, Pattern, RuleCharge, RuleConfig, Then};
+use waterclock_config::{EntryConfig, Pattern, RuleCharge, RuleConfig, RuleMatch, Then};
 
+pub use crate::contained_rules::{Contained, ContainedRules};
 use crate::engine::{ActivePolicy, Key, TIER};
 
 /// One entry of a descriptor: its key and its value.
@@ -15,6 +16,7 @@ pub type Entry<'a> = (&'a str, &'a [u8]);
 #[derive(Default)]
 pub struct Rules {
     domains: HashMap<Box<str>, Node>,
+    contained: HashMap<Box<str>, ContainedRules>,
 }
 
 impl Rules {
@@ -27,6 +29,11 @@ impl Rules {
         for spec in specs {
             // The configuration has rejected unknown policies already.
             let Some(rule) = Rule::new(spec, &policy) else { continue };
+            if spec.matches == RuleMatch::Contains {
+                let domain = rules.contained.entry(spec.domain.as_str().into()).or_default();
+                domain.insert(&spec.descriptor, Arc::new(rule));
+                continue;
+            }
             let domain = rules.domains.entry(spec.domain.as_str().into()).or_default();
             domain.insert(&spec.descriptor, Arc::new(rule));
         }
@@ -38,6 +45,12 @@ impl Rules {
     #[must_use]
     pub fn find(&self, domain: &str, descriptor: &[Entry<'_>]) -> Option<&Arc<Rule>> {
         self.domains.get(domain)?.find(descriptor)
+    }
+
+    /// The rules of a domain that apply wherever a descriptor contains their entries, if it has any.
+    #[must_use]
+    pub fn contained(&self, domain: &str) -> Option<&ContainedRules> {
+        self.contained.get(domain)
     }
 }
 
@@ -212,6 +225,7 @@ mod tests {
             let spec = RuleConfig {
                 domain: "d".to_owned(),
                 descriptor: descriptor.iter().map(entry).collect(),
+                matches: RuleMatch::Exact,
                 key: None,
                 then: Then::Unlimited,
                 charge: RuleCharge::default(),

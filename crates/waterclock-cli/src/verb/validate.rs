@@ -10,7 +10,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 use waterclock_config::english::{Warning, budgets, describe, describe_rule, warnings};
 use waterclock_config::{
-    Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleCharge, RuleConfig, Then,
+    Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleCharge, RuleConfig, RuleMatch, Then,
 };
 use waterclock_server::{Outside, examine};
 
@@ -164,6 +164,9 @@ impl<'a> Policy<'a> {
 struct Rule<'a> {
     domain: &'a str,
     descriptor: Vec<Entry<'a>>,
+    /// `contains`; left out where it is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#match: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
     /// The entries that have a budget for each of their values.
@@ -208,6 +211,7 @@ impl<'a> Rule<'a> {
         Rule {
             domain: &rule.domain,
             descriptor: descriptor.collect(),
+            r#match: (rule.matches != RuleMatch::Exact).then(|| rule.matches.name()),
             policy,
             key: policy.map(|policy| budgets(rule, policy, policies)),
             unlimited: rule.then == Then::Unlimited,

@@ -2,6 +2,7 @@
 //! ConfigMap's file and the Secret's variables, on a real Redis.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use waterclock_conformance::real::RedisServer;
@@ -17,12 +18,94 @@ const READ: &str = "import json, sys, yaml
 files = [open(name) for name in sys.argv[1:]]
 print(json.dumps([document for file in files for document in yaml.safe_load_all(file)]))";
 
-fn documents() -> Vec<Value> {
+/// The files of the base, or of a component.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = fs::read_dir(deployed::path(folder)).expect("the folder is there");
+    let paths = folder.map(|entry| entry.expect("it can be listed").path());
+    paths.filter(|path| path.is_file()).collect()
+}
+
+fn documents_of(folder: &str) -> Vec<Value> {
     let mut python = peer("python/bin/python");
-    python.args(["-c", READ]);
-    let folder = fs::read_dir(deployed::path("kubernetes")).expect("the folder is there");
-    python.args(folder.map(|entry| entry.expect("it can be listed").path()));
+    python.args(["-c", READ]).args(files(folder));
     serde_json::from_str(&script::run(&mut python)).expect("it prints JSON")
+}
+
+fn documents() -> Vec<Value> {
+    documents_of("kubernetes")
+}
+
+/// What Kubernetes' models say against files, and the kinds of objects that they know.
+fn compared(files: &[PathBuf]) -> (Vec<String>, Vec<String>) {
+    let mut python = peer("python/bin/python");
+    python.arg(script::path("kubernetes_models.py")).args(files);
+    let (mut kinds, mut complaints) = (Vec::new(), Vec::new());
+    for line in script::run(&mut python).lines() {
+        let of_file: Value = serde_json::from_str(line).expect("it prints JSON");
+        kinds.push(of_file["kind"].as_str().expect("a kind").to_owned());
+        let said = of_file["complaints"].as_array().expect("a list");
+        complaints.extend(said.iter().map(|said| said.as_str().expect("a text").to_owned()));
+    }
+    kinds.sort();
+    (kinds, complaints)
+}
+
+#[test]
+fn kubernetes_knows_every_field() {
+    let all = [files("kubernetes"), files("kubernetes/autoscaling")].concat();
+    let (kinds, complaints) = compared(&all);
+    assert_eq!(complaints, Vec::<String>::new());
+    let expected = [
+        "ConfigMap",
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    ];
+    assert_eq!(kinds, expected);
+    // A wrong name, a missing field and a wrong type are noticed.
+    let folder = tempfile::tempdir().expect("a folder");
+    let broken = |from: &str, to: &str| {
+        let text = deployed::text("kubernetes/deployment.yaml");
+        assert!(text.contains(from), "{from}");
+        let file = folder.path().join("deployment.yaml");
+        fs::write(&file, text.replacen(from, to, 1)).expect("a folder of ours");
+        compared(&[file]).1
+    };
+    for (from, to, said) in [
+        ("readinessProbe", "readynessProbe", "Container has no field readynessProbe"),
+        ("runAsNonRoot", "runAsNonroot", "PodSecurityContext has no field runAsNonroot"),
+        ("  selector:", "  strategies:", "DeploymentSpec needs the field selector"),
+        ("replicas: 2", "replicas: two", "Deployment.spec.replicas is no int"),
+    ] {
+        let complaints = broken(from, to);
+        assert!(complaints.iter().any(|complaint| complaint.contains(said)), "{complaints:?}");
+    }
+}
+
+/// A file that kustomize does not list is not applied.
+#[test]
+fn every_file_is_listed() {
+    for (folder, others) in [
+        ("kubernetes", &["kustomization.yaml", "secret.yaml"][..]),
+        ("kubernetes/autoscaling", &["kustomization.yaml", "adapter.yaml"]),
+    ] {
+        let name = |path: &Path| path.file_name().expect("a file").to_string_lossy().into_owned();
+        let mut files: Vec<String> = files(folder).iter().map(|path| name(path)).collect();
+        files.retain(|file| !others.contains(&&**file));
+        let list = documents_of(folder).into_iter().find_map(|mut document| {
+            let is_list =
+                ["Kustomization", "Component"].map(Value::from).contains(&document["kind"]);
+            is_list.then(|| document["resources"].take())
+        });
+        let mut listed: Vec<String> =
+            serde_json::from_value(list.expect("a list")).expect("names of files");
+        (files.sort(), listed.sort());
+        assert_eq!(files, listed, "{folder}");
+    }
 }
 
 #[test]
@@ -49,7 +132,7 @@ fn the_pod_serves_clients_with_a_token() {
     };
     // The paths that the probes ask, which have no token.
     let container = &of_kind("Deployment")["spec"]["template"]["spec"]["containers"][0];
-    for probe in ["readinessProbe", "livenessProbe"] {
+    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
         let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
         assert_eq!(server.get(path).status, 200, "{path}");
     }

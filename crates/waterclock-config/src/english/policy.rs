@@ -3,7 +3,7 @@
 use waterclock::{HeaderStyle, Limit, Mode, OnFull, OnStoreError};
 
 use super::limit::{bound, in_words, sentence};
-use crate::{Pattern, PolicyConfig, RuleCharge, RuleConfig, Then, TierConfig, percent};
+use crate::{Pattern, PolicyConfig, RuleCharge, RuleConfig, RuleMatch, Then, TierConfig, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
 #[must_use]
@@ -130,7 +130,12 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
             Pattern::Prefix(prefix) => format!("`{}` beginning with {prefix:?}", entry.key),
         })
         .collect();
-    let descriptors = format!("rule {}: descriptors of {}", rule.domain, entries.join(", then "));
+    let which = match rule.matches {
+        RuleMatch::Exact => format!("descriptors of {}", entries.join(", then ")),
+        RuleMatch::Contains if entries.is_empty() => "all requests".to_owned(),
+        RuleMatch::Contains => format!("descriptors that contain {}", entries.join(" and ")),
+    };
+    let descriptors = format!("rule {}: {which}", rule.domain);
     let what = match &rule.then {
         Then::Unlimited => "are not limited.".to_owned(),
         Then::Refuse => "are always refused.".to_owned(),

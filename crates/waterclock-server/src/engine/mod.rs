@@ -74,10 +74,10 @@ pub struct Engine {
 /// The counters of one policy, as `/v1/live` shows them.
 #[derive(Serialize)]
 pub(crate) struct PolicyCount {
-    name: String,
-    totals: Totals,
-    keys: usize,
-    reservations: usize,
+    pub(crate) name: String,
+    pub(crate) totals: Totals,
+    pub(crate) keys: usize,
+    pub(crate) reservations: usize,
     limits: Vec<LimitCount>,
 }
 

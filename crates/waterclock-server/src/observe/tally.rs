@@ -127,10 +127,10 @@ impl Tally {
 /// Decisions so far, of all faces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
-    pub(super) allowed: u64,
-    pub(super) refused: u64,
-    pub(super) shadow_refused: u64,
-    pub(super) error: u64,
+    pub(crate) allowed: u64,
+    pub(crate) refused: u64,
+    pub(crate) shadow_refused: u64,
+    pub(crate) error: u64,
 }
 
 impl Totals {

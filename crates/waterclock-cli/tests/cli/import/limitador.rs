@@ -1,6 +1,6 @@
 //! Limits of Limitador: every limit whose conditions hold counts a request, as there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -104,40 +104,23 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 const VALUES: [&str; 3] = ["x", "xy", "z"];
 const GENERIC: &str = "generic_key";
 
-/// Envoy sends the entries of each rule that a request has, in the rule's order, and an entry `generic_key` for what only
-/// Envoy can tell. The limits that then count the request, each as often as it does.
-fn counted(
-    engine: &Engine,
-    config: &Config,
-    limits: &[Limit],
-    request: &BTreeMap<&str, &str>,
-) -> Vec<u64> {
-    let mut descriptors: BTreeSet<Vec<(String, String)>> = BTreeSet::new();
-    for rule in &config.rules {
-        let entries = rule.descriptor.iter().map(|entry| {
-            let value = match &*entry.key {
-                GENERIC => {
-                    let name = entry.value.to_string();
-                    let name = name.trim_matches('"');
-                    let says =
-                        |limit: &&Limit| name == "n" || name == format!("l{}", limit.max_value);
-                    let is_sent = limits.iter().any(|limit| says(&limit) && limit.is_sent(request));
-                    is_sent.then(|| name.to_owned())
-                }
-                key => request.get(key).map(|value| (*value).to_owned()),
-            };
-            Some((entry.key.clone(), value?))
-        });
-        descriptors.extend(entries.collect::<Option<Vec<_>>>());
-    }
+/// Envoy sends one descriptor with all that a request has, and an entry `generic_key` for what only Envoy can tell. The
+/// limits that then count the request, each as often as it does.
+fn counted(engine: &Engine, limits: &[Limit], request: &BTreeMap<&str, &str>) -> Vec<u64> {
+    let names: Vec<String> = limits
+        .iter()
+        .filter(|limit| limit.is_sent(request))
+        .map(|limit| format!("l{}", limit.max_value))
+        .collect();
+    let generic = names.iter().map(|name| (GENERIC, name.as_bytes()));
+    let mut descriptor: Vec<Entry<'_>> =
+        request.iter().map(|(key, value)| (*key, value.as_bytes())).chain(generic).collect();
+    descriptor.push(("other", b"x"));
     let mut found = Vec::new();
     let plan = engine.plan();
-    for descriptor in &descriptors {
-        let entries: Vec<Entry<'_>> =
-            descriptor.iter().map(|(key, value)| (&**key, value.as_bytes())).collect();
-        if let Some(Effect::Limit(served)) =
-            plan.rules().find("n", &entries).map(|rule| &rule.effect)
-        {
+    let Some(rules) = plan.rules().contained("n") else { return found };
+    for contained in rules.find(std::iter::once(&*descriptor)) {
+        if let Effect::Limit(served) = &contained.rule.effect {
             found.extend(served.config().limits().iter().map(|limit| limit.limit().unwrap()));
         }
     }
@@ -169,7 +152,7 @@ async fn random_requests_are_counted_by_the_same_limits() {
                 .filter(|limit| limit.applies(&request))
                 .map(|limit| limit.max_value)
                 .collect();
-            let found = counted(&engine, &config, &limits, &request);
+            let found = counted(&engine, &limits, &request);
             assert_eq!(found, expected, "{request:?}\n{text}\n{}", imported.text);
             counts += expected.len();
         }
@@ -197,26 +180,24 @@ fn what_is_left_to_envoy_is_said() {
 ",
     );
     imported.warns(&[
-        "limits:2: counts all requests of its namespace; let Envoy send the descriptor of this limit with each",
-        "limits:3: the condition `descriptors[0].method != 'GET'` has no counterpart in rules; let Envoy decide it, and send the descriptor of this limit when it holds",
+        "limits:3: the condition `descriptors[0].method != 'GET'` has no counterpart in rules; let Envoy decide it, and send this limit's entry `generic_key` when it holds",
         "limits:3: the variable `size(descriptors[0].x)` has no counterpart; let Envoy send its value as an entry of that name",
         "limits:10: `unit` has no counterpart and is left out",
-        "limits:10: two conditions about `a` cannot be one entry; let Envoy decide them, and send the descriptor of this limit when both hold",
-        "limits:11: its prefix overlaps another limit for the same entries; its descriptor begins with an entry of its own, which Envoy has to send, too",
+        "limits:10: two conditions about `a` cannot be one entry; let Envoy decide them, and send this limit's entry `generic_key` when both hold",
     ]);
     imported.has(&[
         "[policies.api-Writes] # limits:3",
-        "descriptor = [{ key = \"generic_key\", value = \"api\" }]",
+        "descriptor = []\nmatch = \"contains\"\nkey = []",
         "descriptor = [{ key = \"generic_key\", value = \"Writes\" }, { key = \"plan\", value = \"free\" }, { key = \"size(descriptors[0].x)\" }, { key = \"user\" }]",
         "descriptor = [{ key = \"generic_key\", value = \"5-per-60s\" }, { key = \"a\", value = \"1\" }]",
-        "descriptor = [{ key = \"generic_key\", value = \"5-per-60s-2\" }, { key = \"path\", value = \"/a*\" }]",
+        "descriptor = [{ key = \"path\", value = \"/a*\" }]",
         "descriptor = [{ key = \"path\", value = \"/ab\" }]",
         "descriptor = [{ key = \"ip\", value = \"192.0.2.7\" }]",
         "refuse = true",
     ]);
 }
 
-/// Limits of the same descriptor are one policy, and a less specific one counts, too.
+/// Limits of the same entries are one policy.
 #[test]
 fn all_limits_count_from_the_first_request() {
     let imported = Imported::new(
@@ -224,16 +205,15 @@ fn all_limits_count_from_the_first_request() {
         "
 - { namespace: api, max_value: 2, seconds: 1, conditions: [\"m == 'GET'\"], variables: [user] }
 - { namespace: api, max_value: 3, seconds: 10, conditions: [\"m == GET\"], variables: [user] }
-- { namespace: api, max_value: 4, seconds: 60, variables: [m, user] }
 ",
     );
     imported.warns(&[]);
     let ms = |times: &[u64]| times.iter().map(|ms| (ms * 1_000, 1)).collect::<Vec<(u64, u64)>>();
     // Refused requests cost nothing, and no window starts before its first request.
-    let checks = ms(&[500, 600, 700, 1_499, 1_500, 1_600, 10_499, 10_500, 10_600, 60_499, 60_500]);
+    let checks = ms(&[500, 600, 700, 1_499, 1_500, 1_600, 10_499, 10_500, 10_600]);
     assert_eq!(
         imported.admits("api-m-get-user", &checks),
-        [true, true, false, false, true, false, false, true, false, false, true]
+        [true, true, false, false, true, false, false, true, true]
     );
 }
 

@@ -1,4 +1,4 @@
-//! One call of `ShouldRateLimit`: its token, its message, its decision.
+//! One call with a request of Envoy: its token, its message, its decision.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -12,17 +12,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, Incoming};
 use prost::Message;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use waterclock::Clock as _;
 
 use super::descriptors::{Failed, Outcome, decide};
-use super::metadata;
-use super::proto::{RateLimitRequest, RateLimitResponse};
-use super::request::{self, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
+use super::proto::{
+    CHECK_RATE_LIMIT, REPORT, RateLimitRequest, RateLimitResponse, SHOULD_RATE_LIMIT,
+};
+use super::request::{self, Descriptor, Hits, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
 use super::response::{refusal, response};
 use super::size::Size;
+use super::{contained, metadata};
 use crate::access::{Attempt, Role};
 use crate::buffers::{Hold, SMALL};
 use crate::connections::Guest;
@@ -32,8 +35,39 @@ use crate::server::Server;
 /// A message follows a byte that says whether it is compressed, and four with its length.
 const PREFIX: usize = 5;
 
+/// What a call wants to know, or to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Decide, and charge as the rules say.
+    ShouldRateLimit,
+    /// Whether anything is left. Charges nothing.
+    CheckRateLimit,
+    /// What was used: charged whatever is left.
+    Report,
+}
+
+impl Method {
+    pub(super) fn of(path: &str) -> Option<Method> {
+        match path {
+            SHOULD_RATE_LIMIT => Some(Method::ShouldRateLimit),
+            CHECK_RATE_LIMIT => Some(Method::CheckRateLimit),
+            REPORT => Some(Method::Report),
+            _ => None,
+        }
+    }
+
+    fn adapt(self, descriptor: &mut Descriptor<'_>) {
+        descriptor.hits = match (self, descriptor.hits) {
+            (Method::ShouldRateLimit, hits) | (Method::Report, hits @ Hits::Refund(_)) => hits,
+            (Method::CheckRateLimit, _) => Hits::Peek,
+            (Method::Report, Hits::Charge(units) | Hits::Bill(units)) => Hits::Bill(units),
+            (Method::Report, Hits::Peek) => Hits::Bill(0),
+        };
+    }
+}
+
 /// Why a call ends without a decision.
-enum End {
+pub(super) enum End {
     /// The request is too large: refused, because proxies admit on errors.
     TooLarge(String),
     Failed(Status),
@@ -96,13 +130,10 @@ async fn decided(
     guest: &Guest,
 ) -> Result<Bytes, End> {
     let (head, body) = request.into_parts();
-    let let_in = server.authorize((Face::Grpc, Role::Check), guest, &head.headers, body).await;
-    let body = let_in.map_err(|attempt| match attempt {
-        Attempt::Forbidden => Status::permission_denied("the token lacks the role `check`"),
-        _ => Status::unauthenticated("send a known token as `authorization: Bearer …`"),
-    })?;
+    let method = Method::of(head.uri.path()).unwrap_or(Method::ShouldRateLimit);
+    let body = let_in(server, Role::Check, guest, &head.headers, body).await?;
     let mut hold = server.buffers().hold(Face::Grpc, guest.origin());
-    let message = receive_in_time(server, body, &mut hold).await?;
+    let message = receive_in_time(server, body, &mut hold, MAX_MESSAGE).await?;
     let unreadable = || Status::invalid_argument("the message is not a RateLimitRequest");
     let size = Size::of(&message).ok_or_else(unreadable)?;
     let Size { descriptors, entries } = size;
@@ -113,23 +144,53 @@ async fn decided(
     }
     take(server, &mut hold, message.len() + size.decoded())?;
     let request = RateLimitRequest::decode(message).map_err(|_| unreadable())?;
-    let _place = server.admit(Face::Grpc).ok_or_else(|| {
-        Status::resource_exhausted("the server is overloaded; nothing was decided")
-    })?;
-    let descriptors = request::read(&request)?;
+    let _place = admit(server)?;
     // One plan for the whole request, so that a reload does not change it half way.
     let plan = Arc::clone(&server.engine.plan());
+    let mut descriptors = request::read(&request)?;
+    descriptors.iter_mut().for_each(|descriptor| method.adapt(descriptor));
+    let places = contained::take_apart(plan.rules(), &request.domain, &mut descriptors);
     let outcomes = decide(server, &plan, &request.domain, &descriptors).await;
     let outcomes = outcomes.map_err(|failed| match failed {
         Failed::Store(status) => End::Counted(status),
         Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
     })?;
-    let response = response(&outcomes, server.engine.metrics().clock().now());
+    let mut response = response(&outcomes, server.engine.metrics().clock().now());
+    contained::put_together(&mut response.statuses, &places);
     Ok(framed(&response, &outcomes))
 }
 
-async fn receive_in_time(server: &Server, body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {
-    let mut received = std::pin::pin!(receive(server, body, hold));
+/// The body of a call whose token has the role.
+pub(super) async fn let_in<B>(
+    server: &Server,
+    role: Role,
+    guest: &Guest,
+    headers: &HeaderMap,
+    body: B,
+) -> Result<B, Status> {
+    let let_in = server.authorize((Face::Grpc, role), guest, headers, body).await;
+    let_in.map_err(|attempt| match attempt {
+        Attempt::Forbidden => {
+            Status::permission_denied(format!("the token lacks the role `{}`", role.name()))
+        }
+        _ => Status::unauthenticated("send a known token as `authorization: Bearer …`"),
+    })
+}
+
+/// A place for a call that is to be decided.
+pub(super) fn admit(server: &Server) -> Result<OwnedSemaphorePermit, Status> {
+    let overloaded = || Status::resource_exhausted("the server is overloaded; nothing was decided");
+    server.admit(Face::Grpc).ok_or_else(overloaded)
+}
+
+/// Receives a message of at most so many bytes.
+pub(super) async fn receive_in_time(
+    server: &Server,
+    body: Incoming,
+    hold: &mut Hold,
+    most: usize,
+) -> Result<Bytes, End> {
+    let mut received = std::pin::pin!(receive(server, body, hold, most));
     // Mostly the message came with the head, and no timer is needed.
     match poll!(received.as_mut()) {
         Poll::Ready(received) => received,
@@ -141,15 +202,20 @@ async fn receive_in_time(server: &Server, body: Incoming, hold: &mut Hold) -> Re
 }
 
 /// Receives a message, of which each piece comes out of the budget when it arrives.
-async fn receive(server: &Server, mut body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {
+async fn receive(
+    server: &Server,
+    mut body: Incoming,
+    hold: &mut Hold,
+    most: usize,
+) -> Result<Bytes, End> {
     let mut received = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Status::from_error(error.into()))?;
         let Ok(piece) = frame.into_data() else { continue };
         take(server, hold, piece.len())?;
         received.extend_from_slice(&piece);
-        if received.len().max(PREFIX + length(&received).unwrap_or(0)) > PREFIX + MAX_MESSAGE {
-            let why = format!("it is longer than {MAX_MESSAGE} bytes; refused");
+        if received.len().max(PREFIX + length(&received).unwrap_or(0)) > PREFIX + most {
+            let why = format!("it is longer than {most} bytes; refused");
             return Err(End::TooLarge(why));
         }
     }
@@ -170,7 +236,7 @@ fn length(received: &[u8]) -> Option<usize> {
 }
 
 /// Where there is no room for a long message, it is refused: an error would admit it, and a client can make messages long.
-fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), End> {
+pub(super) fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), End> {
     let before = hold.bytes();
     if hold.grow(bytes, true) {
         return Ok(());
@@ -186,10 +252,16 @@ fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), End> {
 
 /// A response with the metadata of these outcomes, as the protocol frames it.
 fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>]) -> Bytes {
+    frame(message, |framed| metadata::write(outcomes, framed))
+}
+
+/// A message as the protocol frames it, with fields that are written after it.
+pub(super) fn frame(message: &impl Message, more: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut framed = Vec::with_capacity(FRAME_ROOM);
     framed.extend([0; PREFIX]);
-    message.encode_raw(&mut framed);
-    metadata::write(outcomes, &mut framed);
+    // Writing to a Vec does not fail.
+    _ = message.encode(&mut framed);
+    more(&mut framed);
     let length = u32::try_from(framed.len() - PREFIX).unwrap_or(u32::MAX);
     framed[1..PREFIX].copy_from_slice(&length.to_be_bytes());
     framed.into()
@@ -199,7 +271,7 @@ fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>]) -> Bytes {
 const FRAME_ROOM: usize = 512;
 
 /// An answer with one message.
-fn unary(framed: Bytes) -> Response<AnswerBody> {
+pub(super) fn unary(framed: Bytes) -> Response<AnswerBody> {
     let mut answer = Response::new(AnswerBody::Message(Some(framed)));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     answer

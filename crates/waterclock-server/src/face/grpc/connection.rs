@@ -18,8 +18,7 @@ use tonic::Status;
 use tonic::service::Routes;
 
 use super::call::AnswerBody;
-use super::proto::METHOD;
-use super::{aside, call};
+use super::{aside, call, rate_limiter};
 use crate::connections::Guest;
 use crate::pace::{Pace, UnderWay};
 use crate::rarely::Rarely;
@@ -55,10 +54,13 @@ where
         let server = Arc::clone(&all);
         let under_way = UnderWay::new(&pace);
         // Cloned only for a call that needs them.
-        let routes = (request.uri().path() != METHOD).then(|| routes.clone());
+        let path = request.uri().path();
+        let is_ours = rate_limiter::is_path(path);
+        let routes = (call::Method::of(path).is_none() && !is_ours).then(|| routes.clone());
         async move {
             let guest = under_way.pace().guest();
             let response = match routes {
+                None if is_ours => Box::pin(rate_limiter::answer(&server, request, guest)).await,
                 None => call::answer(&server, request, guest).await,
                 // Boxed, because it is rare and large.
                 Some(routes) => Box::pin(aside::answer(&server, routes, request, guest))

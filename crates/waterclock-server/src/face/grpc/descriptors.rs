@@ -90,7 +90,7 @@ impl Step {
         match (hits, rule.charge) {
             (Hits::Peek, _) => Step::Peek,
             (Hits::Charge(_), RuleCharge::Check) => Step::Check,
-            (Hits::Charge(_), RuleCharge::Debit) => Step::Debit,
+            (Hits::Charge(_), RuleCharge::Debit) | (Hits::Bill(_), _) => Step::Debit,
             (Hits::Charge(_), RuleCharge::Count) => Step::Count,
             (Hits::Refund(_), RuleCharge::Check) => Step::Refund,
             (Hits::Refund(_), RuleCharge::Debit | RuleCharge::Count) => Step::GiveBack,
@@ -119,7 +119,7 @@ pub(super) async fn decide<'p>(
     server: &Server,
     plan: &'p Plan,
     domain: &str,
-    descriptors: &[Descriptor<'_>],
+    descriptors: &[Descriptor<'p>],
 ) -> Result<Vec<Outcome<'p>>, Failed> {
     let now = Instant::now();
     let matched = match_rules(plan, domain, descriptors);
@@ -199,7 +199,7 @@ fn to_check<'a>(
     let units = match descriptor.hits {
         // A peek asks whether one unit is left.
         Hits::Peek => 1,
-        Hits::Charge(units) | Hits::Refund(units) => units,
+        Hits::Charge(units) | Hits::Bill(units) | Hits::Refund(units) => units,
     };
     let tier = descriptor.entries.iter().find(|(key, _)| *key == TIER);
     let check = Check {
@@ -231,10 +231,11 @@ fn store_failed(error: &StoreError) -> Status {
 fn match_rules<'p>(
     plan: &'p Plan,
     domain: &str,
-    descriptors: &[Descriptor<'_>],
+    descriptors: &[Descriptor<'p>],
 ) -> Vec<Matched<'p>> {
-    let find = |descriptor: &Descriptor<'_>| {
-        plan.rules().find(domain, &descriptor.entries).map(|rule| &**rule)
+    let find = |descriptor: &Descriptor<'p>| {
+        let found = || plan.rules().find(domain, &descriptor.entries).map(|rule| &**rule);
+        descriptor.rule.or_else(found)
     };
     let rules: Vec<Option<&Rule>> = descriptors.iter().map(find).collect();
     let is_replaced = |rule: &Rule| {
@@ -245,11 +246,13 @@ fn match_rules<'p>(
         let Some(rule) = rule.filter(|rule| !is_replaced(rule)) else { return Matched::Unlimited };
         match (&rule.effect, descriptor.limit) {
             (Effect::Admit, _) => Matched::Unlimited,
-            (Effect::Refuse, _) => Matched::Refused(rule),
-            // A refund of what was never admitted is no reason to refuse.
-            (_, Some(LimitOverride::Zero)) if matches!(descriptor.hits, Hits::Refund(_)) => {
+            // A refund of what was never admitted is no reason to refuse, nor is a bill.
+            (Effect::Refuse, _) | (_, Some(LimitOverride::Zero))
+                if matches!(descriptor.hits, Hits::Refund(_) | Hits::Bill(_)) =>
+            {
                 Matched::Unlimited
             }
+            (Effect::Refuse, _) => Matched::Refused(rule),
             (_, Some(LimitOverride::Zero)) => Matched::Refused(rule),
             (Effect::Limit(policy), _) => Matched::Limited(rule, policy),
         }

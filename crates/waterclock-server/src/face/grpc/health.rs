@@ -10,7 +10,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::proto::SERVICE;
+use super::proto::SERVICES;
 use crate::server::Phase;
 
 /// The server's phase as a health status.
@@ -34,7 +34,8 @@ impl Health for Phases {
             Ok(Response::new(health(*self.phase.borrow())))
         } else {
             Err(Status::not_found(format!(
-                "unknown service; known are \"\" (the server) and {SERVICE}"
+                "unknown service; known are \"\" (the server), {}",
+                SERVICES.join(" and ")
             )))
         }
     }
@@ -56,7 +57,7 @@ impl Health for Phases {
 }
 
 fn is_known(service: &str) -> bool {
-    service.is_empty() || service == SERVICE
+    service.is_empty() || SERVICES.contains(&service)
 }
 
 fn health(phase: Phase) -> HealthCheckResponse {

@@ -1,4 +1,4 @@
-//! Envoy's rate limit service v3, with health and reflection beside it.
+//! Envoy's rate limit service v3, with Kuadrant's, our own, health and reflection beside it.
 //!
 //! A request names a domain and descriptors; the configuration's rules map each descriptor to a policy.
 //! All of them are decided together: a refused request changes nothing.
@@ -8,15 +8,19 @@
 //! - `is_negative_hits` is a refund, made after everything else was admitted.
 //! - A descriptor's `limit` replaces the numbers of the policy that its rule names, for this call; both share what was
 //!   spent. 0 requests per unit refuses. A descriptor without a rule, or with an unlimited one, stays unlimited.
+//! - Several rules may apply to one descriptor (`match = "contains"`): its status is that of the one which binds.
+//! - Kuadrant's service asks the same with `CheckRateLimit`, which charges nothing, and bills with `Report`.
 //! - A refused descriptor is `OVER_LIMIT`; the others of its request are `OK`, though not charged.
 
 mod aside;
 mod call;
 mod connection;
+mod contained;
 mod descriptors;
 mod health;
 mod metadata;
 pub mod proto;
+mod rate_limiter;
 mod request;
 mod response;
 mod size;

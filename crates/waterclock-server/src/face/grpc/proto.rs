@@ -14,6 +14,21 @@ mod messages {
     include!(concat!(env!("OUT_DIR"), "/messages.rs"));
 }
 
+/// The messages of Waterclock's own service, with a client.
+pub mod rate_limiter {
+    pub use super::messages::waterclock::v1::rate_limiter_client::RateLimiterClient;
+    pub use super::messages::waterclock::v1::{
+        CancelRequest, CheckAllRequest, CheckAllResponse, CheckRequest, CommitRequest, Cost,
+        Decision, LimitDecision, PolicySnapshot, ReportRequest, Reservation, ReserveRequest,
+        ReserveResponse, Settlement, Snapshot, Totals, WaitRequest, WatchRequest,
+    };
+}
+
+/// A client of Kuadrant's rate limit service, whose messages are Envoy's.
+pub mod kuadrant {
+    pub use super::messages::kuadrant::service::ratelimit::v1::rate_limit_service_client::RateLimitServiceClient;
+}
+
 pub use self::messages::envoy::config::core::v3::HeaderValue;
 pub use self::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 pub use self::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
@@ -33,5 +48,13 @@ pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/
 /// The service's name on the wire.
 pub const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
-/// The path of its method.
-pub(super) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// The names of the services that decide.
+pub(super) const SERVICES: [&str; 3] =
+    [SERVICE, "kuadrant.service.ratelimit.v1.RateLimitService", "waterclock.v1.RateLimiter"];
+
+/// The paths of the methods that take Envoy's request.
+pub(super) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub(super) const CHECK_RATE_LIMIT: &str =
+    "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit";
+pub(super) const REPORT: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Report";

@@ -7,7 +7,7 @@ use waterclock::MAX_UNITS;
 
 use super::proto::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
 use crate::engine::Rate;
-use crate::rules::Entry;
+use crate::rules::{Entry, Rule};
 
 /// Descriptors of one request; one with more is refused.
 pub(super) const MAX_DESCRIPTORS: usize = 1_024;
@@ -25,6 +25,8 @@ const DAY: u64 = 86_400;
 pub(super) struct Descriptor<'r> {
     pub(super) entries: Vec<Entry<'r>>,
     pub(super) hits: Hits,
+    /// The rule that applies, where that is known already.
+    pub(super) rule: Option<&'r Rule>,
     /// Rate in place of the configuration's.
     pub(super) limit: Option<LimitOverride>,
 }
@@ -43,6 +45,8 @@ impl Descriptor<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hits {
     Charge(u64),
+    /// Charged whatever is left, under any rule.
+    Bill(u64),
     Peek,
     Refund(u64),
 }
@@ -86,6 +90,7 @@ fn read_descriptor(
             0 => Hits::Peek,
             _ => Hits::Charge(units),
         },
+        rule: None,
         limit: limit_override(at, descriptor)?,
     })
 }

@@ -1,7 +1,5 @@
 //! `/v1/check`, `/v1/peek`, `/v1/refund`, `/v1/reset` and `/v1/report`: from a body to checks, and from replies to JSON.
 
-use std::borrow::Cow;
-
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -15,7 +13,8 @@ use super::json::{self, FIELDS, FieldSet};
 use super::problem::{PROBLEM_JSON, Problem, without_hosts, written};
 use super::query::Query;
 use super::request::{Call, Checks, Question};
-use crate::engine::{Check, Engine, Plan, Reply, TIER};
+use crate::engine::{Check, Engine, Plan, Reply};
+use crate::face::charge::{Asked, takes_outcomes};
 use crate::observe::Face;
 use waterclock_config::{DecisionLine, FactorJson};
 
@@ -65,7 +64,7 @@ pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
     };
     for (at, charge) in charges.as_slice().iter().enumerate() {
         if verb != Verb::Debit {
-            takes_outcomes(&plan, charge)?;
+            takes_outcomes(&plan, &charge.policy.0)?;
         } else if charge.cost.is_none() {
             let missing = Problem::bad("cost", "`cost` is missing; send `outcome` or `cost`");
             let is_one = matches!(charges, Charges::One(_));
@@ -74,16 +73,6 @@ pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
     }
     let asked = (&call.parts.headers, FieldSet::ALL);
     Ok(decide(&call.server.engine, &plan, verb, &charges, asked).await?.map(Body::from))
-}
-
-/// An outcome makes sense only for a policy with an error-rate limit.
-fn takes_outcomes(plan: &Plan, charge: &Charge<'_>) -> Result<(), Problem> {
-    let policy = plan.find(&charge.policy.0)?;
-    if policy.scope().policy().takes_reports() {
-        return Ok(());
-    }
-    let detail = format!("policy `{}` has no error-rate limit; report a `cost`", policy.name());
-    Err(Problem::bad("outcome", detail))
 }
 
 async fn decide(
@@ -128,25 +117,16 @@ pub(super) fn to_checks<'a>(
 }
 
 fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Check<'a>, Problem> {
-    let policy = plan.find(&charge.policy.0)?;
-    let key = match (&charge.key, &charge.fields) {
-        (Some(key), None) => policy.key(key.0.as_bytes())?,
-        (None, Some(fields)) => policy.key_of_fields(|name| fields.get(name))?,
-        (Some(_), Some(_)) => {
-            return Err(Problem::bad("key", "send `key` or `fields`, not both"));
-        }
-        // Without key fields, all callers that send no key share one.
-        (None, None) if policy.config().key.is_empty() => policy.key(b"")?,
-        (None, None) => policy.key_of_fields(|_| None)?,
-    };
-    // Fields describe the request, not the policy: one without tiers does not look at them.
-    let fields = charge.fields.as_ref().filter(|_| policy.has_tiers());
-    let in_fields = || fields.and_then(|fields| fields.get(TIER));
-    let tier = charge.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(in_fields);
     let factor = charge.factor.map(FactorJson::factor).transpose();
-    let factor = factor.map_err(|error| Problem::bad("factor", error.to_string()))?;
-    let check = Check::new(policy, key, verb, charge.cost.as_ref())?;
-    Ok(check.with_tier(tier)?.with_factor(factor))
+    let asked = Asked {
+        policy: &charge.policy.0,
+        key: charge.key.as_ref().map(|key| key.0.as_bytes()),
+        tier: charge.tier.as_ref().map(|tier| &*tier.0),
+        factor: factor.map_err(|error| Problem::bad("factor", error.to_string()))?,
+        cost: charge.cost.as_ref(),
+    };
+    let fields = charge.fields.as_ref();
+    Ok(asked.check(plan, verb, fields.map(|fields| |name: &str| fields.get(name)))?)
 }
 
 /// One decision, or several that were made together.

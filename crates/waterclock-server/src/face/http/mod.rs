@@ -30,6 +30,8 @@ use axum::routing::{any, delete, get, post, put};
 use http::{Method, StatusCode};
 use waterclock::Verb;
 
+pub(super) use self::problem::without_hosts;
+
 use self::problem::Problem;
 use crate::server::Server;
 
@@ -69,6 +71,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/readyz", get(pages::readyz))
         .route("/metrics", get(pages::metrics))
         .route("/openapi.json", get(pages::openapi))
+        .route("/waterclock.proto", get(pages::protocol))
         .merge(pages::dashboard())
         .fallback(any(unknown_path))
         .method_not_allowed_fallback(wrong_method)

@@ -46,6 +46,12 @@ pub(super) async fn openapi() -> Response {
     of_kind("application/json", include_str!("openapi.json"))
 }
 
+/// The protocol file of our own gRPC service, for generating clients.
+pub(super) async fn protocol() -> Response {
+    let file = include_str!("../../../proto/waterclock/v1/rate_limiter.proto");
+    of_kind("text/plain; charset=utf-8", file)
+}
+
 fn of_kind(kind: &'static str, body: impl IntoResponse) -> Response {
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

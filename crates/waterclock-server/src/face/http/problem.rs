@@ -11,7 +11,8 @@ use waterclock::store::Unfit;
 use waterclock::{CostError, Failure, PolicyError, StoreError, UnknownTier};
 use waterclock_config::BadField;
 
-use crate::engine::{BadKey, TIER, UnknownPolicy};
+use crate::engine::{BadKey, UnknownPolicy};
+use crate::face::charge::WrongCharge;
 
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -78,15 +79,24 @@ impl From<BadField> for Problem {
     }
 }
 
+impl From<WrongCharge> for Problem {
+    fn from(wrong: WrongCharge) -> Problem {
+        match wrong {
+            WrongCharge::UnknownPolicy(unknown) => unknown.into(),
+            WrongCharge::Field { field, reason } => Problem::bad(field, reason),
+        }
+    }
+}
+
 impl From<CostError> for Problem {
     fn from(error: CostError) -> Problem {
-        Problem::bad("cost", error.to_string())
+        WrongCharge::from(error).into()
     }
 }
 
 impl From<UnknownTier> for Problem {
     fn from(unknown: UnknownTier) -> Problem {
-        Problem::bad(TIER, unknown.to_string())
+        WrongCharge::from(unknown).into()
     }
 }
 
@@ -120,7 +130,7 @@ impl From<StoreError> for Problem {
 }
 
 /// A failure for clients, without its reason, which may name hosts. Where there is no room, the reason names the bound.
-pub(super) fn without_hosts(error: &StoreError) -> String {
+pub(in crate::face) fn without_hosts(error: &StoreError) -> String {
     match error.failure() {
         Some(Failure::Overloaded) | None => error.to_string(),
         Some(kind) => format!("the store failed ({})", kind.name()),

@@ -17,6 +17,9 @@ use crate::patience::eventually;
 
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
+const OTHERS: [&str; 2] =
+    ["kuadrant.service.ratelimit.v1.RateLimitService", "waterclock.v1.RateLimiter"];
+
 fn about(service: &str) -> HealthCheckRequest {
     HealthCheckRequest { service: service.to_owned() }
 }
@@ -25,7 +28,7 @@ fn about(service: &str) -> HealthCheckRequest {
 async fn health_follows_the_servers_phase() {
     let scene = Scene::new(&per_user("\"5/h\"")).await;
     let mut client = HealthClient::new(scene.channel().await);
-    for service in ["", SERVICE] {
+    for service in ["", SERVICE, OTHERS[0], OTHERS[1]] {
         let response = client.check(about(service)).await.unwrap().into_inner();
         assert_eq!(response.status(), ServingStatus::Serving);
     }
@@ -160,7 +163,9 @@ macro_rules! reflected {
 async fn both_versions_of_reflection_know_the_services() {
     let scene = Scene::new(&per_user("\"5/h\"")).await;
     for (names, files) in [reflected!(v1, scene), reflected!(v1alpha, scene)] {
-        assert!(names.iter().any(|name| name == SERVICE), "{names:?}");
+        for service in [SERVICE, OTHERS[0], OTHERS[1]] {
+            assert!(names.iter().any(|name| name == service), "{service}: {names:?}");
+        }
         assert!(names.iter().any(|name| name == "grpc.health.v1.Health"), "{names:?}");
         assert!(files >= 1);
     }

@@ -65,9 +65,6 @@ pub(super) fn read(source: &Source, notes: &mut Notes) -> Result<Vec<Limit>, Fai
         }
         let (conditions, has_more) = conditions(&written.conditions, &place, notes);
         let variables = variables(&written.variables, &conditions, &place, notes);
-        if written.conditions.is_empty() && variables.is_empty() {
-            notes.add(&place, "counts all requests of its namespace; let Envoy send the descriptor of this limit with each");
-        }
         let Written { namespace, max_value, seconds, name, .. } = written;
         let name = name.filter(|name| !name.is_empty());
         limits.push(Limit {
@@ -96,7 +93,7 @@ fn conditions(
             Ok(entries) => all.extend(entries),
             Err(part) => {
                 has_more = true;
-                notes.add(place, format!("the condition `{part}` has no counterpart in rules; let Envoy decide it, and send the descriptor of this limit when it holds"));
+                notes.add(place, format!("the condition `{part}` has no counterpart in rules; let Envoy decide it, and send this limit's entry `generic_key` when it holds"));
             }
         }
     }
@@ -107,7 +104,7 @@ fn conditions(
         let is_second = second.0 == first.0;
         if is_second {
             has_more = true;
-            notes.add(place, format!("two conditions about `{}` cannot be one entry; let Envoy decide them, and send the descriptor of this limit when both hold", first.0));
+            notes.add(place, format!("two conditions about `{}` cannot be one entry; let Envoy decide them, and send this limit's entry `generic_key` when both hold", first.0));
         }
         is_second
     });

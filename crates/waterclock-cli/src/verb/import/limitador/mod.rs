@@ -17,8 +17,7 @@ use crate::output::Failure;
 
 const ABOUT: &[&str] = &[
     "A counter's window starts with its first request, refused requests cost nothing, and all limits of a request admit",
-    "it or none is charged, as in Limitador. A rule needs exactly its entries, in order: let Envoy send one descriptor",
-    "for each rule.",
+    "it or none is charged, as in Limitador. All rules apply whose entries a descriptor contains.",
 ];
 
 /// The most limits that a policy has.
@@ -30,7 +29,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
     for source in sources {
         all.extend(limits::read(source, &mut notes)?);
     }
-    let groups = groups::of(all, &mut notes);
+    let groups = groups::of(all);
     if groups.is_empty() {
         return Err("there are no limits in these files: nothing to import".into());
     }
@@ -88,6 +87,7 @@ fn write_rule(out: &mut String, group: &Group, policy: Option<&str>) {
     line(out, "[[rules]]");
     line(out, &format!("domain = {}", quoted(&group.namespace)));
     descriptor(out, &group.entries);
+    line(out, "match = \"contains\"");
     match policy {
         Some(name) => {
             line(out, &format!("key = [{}]", list(&group.key)));
