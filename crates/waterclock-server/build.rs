@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_imports(true).open_file("envoy/service/ratelimit/v3/rls.proto")?;
+    compiler.open_file("envoy/service/rate_limit_quota/v3/rlqs.proto")?;
     // What reflection tells; the comments in it would only make it larger.
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("rls.bin"), compiler.encode_file_descriptor_set())?;
@@ -21,6 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_transport(false)
         // Calls are read and answered in `face/grpc/call.rs`, with a bound on everything.
         .build_server(false)
+        // In the order of their keys, which is what tells two ids apart.
+        .btree_map(".envoy.service.rate_limit_quota.v3.BucketId")
+        .type_attribute(".envoy.service.rate_limit_quota.v3.BucketId", "#[derive(Eq, Hash)]")
         .include_file("messages.rs")
         .compile_fds(files)?;
     Ok(())
@@ -29,8 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Values of descriptors come from clients of the proxy, which need not send UTF-8. As a string, such a value would be
 /// an error, and proxies admit on errors. On the wire, both are the same.
 fn take_values_as_bytes(message: &mut DescriptorProto) {
-    if message.name() == "RateLimitDescriptor" {
-        let entries = message.nested_type.iter_mut().filter(|nested| nested.name() == "Entry");
+    if matches!(message.name(), "RateLimitDescriptor" | "BucketId") {
+        let is_entry = |nested: &&mut DescriptorProto| {
+            matches!(nested.name(), "Entry" | "BucketEntry")
+        };
+        let entries = message.nested_type.iter_mut().filter(is_entry);
         let fields = entries.flat_map(|entry| &mut entry.field);
         fields
             .filter(|field| field.name() == "value")

@@ -18,8 +18,8 @@ use tonic::Status;
 use tonic::service::Routes;
 
 use super::call::AnswerBody;
-use super::proto::METHOD;
-use super::{aside, call};
+use super::proto::{self, METHOD};
+use super::{aside, call, rlqs};
 use crate::connections::Guest;
 use crate::pace::{Pace, UnderWay};
 use crate::rarely::Rarely;
@@ -60,6 +60,9 @@ where
             let guest = under_way.pace().guest();
             let response = match routes {
                 None => call::answer(&server, request, guest).await,
+                Some(_) if request.uri().path() == proto::rlqs::METHOD => {
+                    rlqs::answer(&server, request, guest).await.map(AnswerBody::Other)
+                }
                 // Boxed, because it is rare and large.
                 Some(routes) => Box::pin(aside::answer(&server, routes, request, guest))
                     .await

@@ -1,4 +1,4 @@
-//! Envoy's rate limit service v3, with health and reflection beside it.
+//! Envoy's rate limit service v3 and its quota service ([`rlqs`]), with health and reflection beside them.
 //!
 //! A request names a domain and descriptors; the configuration's rules map each descriptor to a policy.
 //! All of them are decided together: a refused request changes nothing.
@@ -19,9 +19,11 @@ mod metadata;
 pub mod proto;
 mod request;
 mod response;
+mod rlqs;
 mod size;
 
 pub(crate) use self::connection::serve;
+pub(crate) use self::rlqs::Quotas;
 
 use std::sync::Arc;
 
