@@ -34,9 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// an error, and proxies admit on errors. On the wire, both are the same.
 fn take_values_as_bytes(message: &mut DescriptorProto) {
     if matches!(message.name(), "RateLimitDescriptor" | "BucketId") {
-        let is_entry = |nested: &&mut DescriptorProto| {
-            matches!(nested.name(), "Entry" | "BucketEntry")
-        };
+        let is_entry =
+            |nested: &&mut DescriptorProto| matches!(nested.name(), "Entry" | "BucketEntry");
         let entries = message.nested_type.iter_mut().filter(is_entry);
         let fields = entries.flat_map(|entry| &mut entry.field);
         fields

@@ -35,7 +35,11 @@ impl Rules {
             let mut entries = spec.descriptor.clone();
             entries.sort_by(|a, b| a.key.cmp(&b.key));
             if entries.is_sorted_by(|a, b| a.key < b.key) {
-                rules.buckets.entry(spec.domain.as_str().into()).or_default().insert(&entries, rule);
+                rules
+                    .buckets
+                    .entry(spec.domain.as_str().into())
+                    .or_default()
+                    .insert(&entries, rule);
             }
         }
         rules

@@ -7,6 +7,7 @@ mod charge;
 mod hits;
 mod hostile;
 mod overrides;
+mod rlqs;
 mod rules;
 pub(crate) mod scene;
 mod side_services;

@@ -196,9 +196,10 @@ impl SharedPool {
                 Ok(Taken::Blocked) => return self.state.lock().pool.tell_all(now(), false),
                 Ok(Taken::Units(units, reply)) => {
                     let answer = &reply.answer;
-                    let is_of_store = matches!(answer.source, Source::Authoritative | Source::Lease)
-                        && answer.applied.is_none()
-                        && !spending.has_tier();
+                    let is_of_store =
+                        matches!(answer.source, Source::Authoritative | Source::Lease)
+                            && answer.applied.is_none()
+                            && !spending.has_tier();
                     let keeps = match is_of_store {
                         true => Keeps::new(&reply.policy, &answer.limits, taken),
                         false => Keeps::NOTHING,

@@ -157,9 +157,8 @@ impl Buckets {
     /// Tells what applies whatever is spent, again before it lapses.
     fn blanket(&self, now: Timestamp, id: &BucketId, bucket: &mut Bucket, told: Assignment) {
         bucket.member = None;
-        let is_told = |(before, at): (Assignment, Timestamp)| {
-            before == told && now.since(at) < RENEW
-        };
+        let is_told =
+            |(before, at): (Assignment, Timestamp)| before == told && now.since(at) < RENEW;
         if !bucket.blanket.is_some_and(is_told) {
             bucket.blanket = Some((told, now));
             self.tell(now, id, told);

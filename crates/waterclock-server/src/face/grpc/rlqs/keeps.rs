@@ -27,10 +27,8 @@ impl Keeps {
     pub(super) const NOTHING: Keeps = Keeps { until: Timestamp::from_nanos(0), ..Keeps::ALL };
 
     /// Nothing comes back by itself.
-    const ALL: Keeps = Keeps {
-        drain: (0, Duration::from_secs(1)),
-        until: Timestamp::from_nanos(u64::MAX),
-    };
+    const ALL: Keeps =
+        Keeps { drain: (0, Duration::from_secs(1)), until: Timestamp::from_nanos(u64::MAX) };
 
     /// What a charge at `taken` leaves, of which `limits` are the store's numbers.
     pub(super) fn new(policy: &Policy, limits: &[LimitDecision], taken: Timestamp) -> Keeps {
@@ -100,8 +98,7 @@ pub(super) fn drain(limit: &Limit) -> Option<(u64, Duration)> {
 #[cfg(test)]
 mod tests {
     use waterclock::{
-        Charge, Clock as _, Gcra, ManualClock, MemoryStore, Store as _, Verb,
-        store::now_or_never,
+        Charge, Clock as _, Gcra, ManualClock, MemoryStore, Store as _, Verb, store::now_or_never,
     };
 
     use super::*;
@@ -179,8 +176,7 @@ mod tests {
                     }
                 }
                 1 if !leases.is_empty() => {
-                    let (units, taken, keeps) =
-                        leases.swap_remove(random.usize(..leases.len()));
+                    let (units, taken, keeps) = leases.swap_remove(random.usize(..leases.len()));
                     let keeps = if keeps_all { Keeps::ALL } else { keeps };
                     apply(0, Verb::Refund, keeps.left(units, taken, now));
                 }

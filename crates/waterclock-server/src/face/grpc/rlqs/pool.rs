@@ -167,9 +167,9 @@ impl Pool {
 
     fn abandon(&mut self, now: Timestamp) -> Vec<(ShareId, Assignment)> {
         let pace = self.pace;
-        let idle = self.shares.extract_if(.., |_, share| {
-            share.is_idle(now) && share.takes_part(now, pace)
-        });
+        let idle = self
+            .shares
+            .extract_if(.., |_, share| share.is_idle(now) && share.takes_part(now, pace));
         idle.map(|(id, _)| (id, Assignment::Abandon)).collect()
     }
 }

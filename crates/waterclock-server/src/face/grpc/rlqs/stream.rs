@@ -66,7 +66,8 @@ pub(in super::super) async fn answer(
     };
     tokio::spawn(async move { _ = end.send(stream.run(body).await) });
     let clock = Arc::clone(server);
-    let mut answer = Response::new(Body::new(Responses { server: clock, outgoing, ended: Some(ended) }));
+    let mut answer =
+        Response::new(Body::new(Responses { server: clock, outgoing, ended: Some(ended) }));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     answer
 }

@@ -54,9 +54,8 @@ impl Target {
         }
         let tier = bucket.iter().find(|(key, _)| *key == TIER);
         let tier = tier.map(|(_, tier)| String::from_utf8_lossy(tier).into_owned());
-        let known = tier.and_then(|tier| {
-            policy.scope().known_tier(&tier).ok().map(ToOwned::to_owned)
-        });
+        let known =
+            tier.and_then(|tier| policy.scope().known_tier(&tier).ok().map(ToOwned::to_owned));
         Target::Limited(Spending {
             policy: policy.name().into(),
             key: rule.key(policy, domain, &rule.in_order(&bucket)),

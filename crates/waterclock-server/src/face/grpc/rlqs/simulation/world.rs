@@ -9,11 +9,11 @@ use waterclock::{
     Timestamp, Verb,
 };
 
+use super::super::DELAY;
 use super::super::answer::actions;
 use super::super::keeps::Keeps;
 use super::super::pool::{Divided, Pool, ShareId, Turn};
 use super::super::share::{Assignment, Grant, Usage};
-use super::super::DELAY;
 use super::oracle::Oracle;
 use super::proxy::{Proxy, REPORTS, Verdict};
 use crate::face::grpc::proto::rlqs::{BucketAction, BucketId};
@@ -35,12 +35,8 @@ pub(super) enum Bug {
 }
 
 impl Bug {
-    pub(super) const ALL: [Bug; 4] = [
-        Bug::DeadSharesGivenBack,
-        Bug::CountedTwice,
-        Bug::ChargedOnReports,
-        Bug::NotRenewed,
-    ];
+    pub(super) const ALL: [Bug; 4] =
+        [Bug::DeadSharesGivenBack, Bug::CountedTwice, Bug::ChargedOnReports, Bug::NotRenewed];
 }
 
 /// Steady demand against a bucket.
@@ -177,11 +173,7 @@ impl World {
     fn fresh_server(&self) -> Server {
         let limit = &self.policy.limits()[0];
         let refills = super::super::target::refills(limit);
-        Server {
-            pool: Pool::new(limit.max_cost(), refills),
-            divides_at: None,
-            streams: Vec::new(),
-        }
+        Server { pool: Pool::new(limit.max_cost(), refills), divides_at: None, streams: Vec::new() }
     }
 
     /// Requests admitted in a second, of the second half.
