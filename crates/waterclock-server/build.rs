@@ -8,8 +8,9 @@ use prost_types::DescriptorProto;
 use prost_types::field_descriptor_proto::Type;
 
 /// The services, each with what it imports.
-const SERVICES: [&str; 3] = [
+const SERVICES: [&str; 4] = [
     "envoy/service/ratelimit/v3/rls.proto",
+    "envoy/service/rate_limit_quota/v3/rlqs.proto",
     "kuadrant/service/ratelimit/v1/ratelimit.proto",
     "waterclock/v1/rate_limiter.proto",
 ];
@@ -33,6 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_server(false)
         // Answers are the same bytes whenever they say the same.
         .btree_map(".waterclock")
+        // In the order of their keys, which is what tells two ids apart.
+        .btree_map(".envoy.service.rate_limit_quota.v3.BucketId")
+        .type_attribute(".envoy.service.rate_limit_quota.v3.BucketId", "#[derive(Eq, Hash)]")
         .include_file("messages.rs")
         .compile_fds(files)?;
     Ok(())
@@ -41,8 +45,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Values of descriptors come from clients of the proxy, which need not send UTF-8. As a string, such a value would be
 /// an error, and proxies admit on errors. On the wire, both are the same.
 fn take_values_as_bytes(message: &mut DescriptorProto) {
-    if message.name() == "RateLimitDescriptor" {
-        let entries = message.nested_type.iter_mut().filter(|nested| nested.name() == "Entry");
+    if matches!(message.name(), "RateLimitDescriptor" | "BucketId") {
+        let is_entry =
+            |nested: &&mut DescriptorProto| matches!(nested.name(), "Entry" | "BucketEntry");
+        let entries = message.nested_type.iter_mut().filter(is_entry);
         let fields = entries.flat_map(|entry| &mut entry.field);
         fields
             .filter(|field| field.name() == "value")

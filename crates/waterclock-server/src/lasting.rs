@@ -1,4 +1,4 @@
-//! Places for what may last as long as its connection: health watches of gRPC, and callers in line.
+//! Places for what may last as long as its connection: health watches of gRPC, callers in line, streams of quota.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,11 +17,12 @@ const ADDRESS_PART: usize = 4;
 pub(crate) enum Kind {
     Watch,
     Wait,
+    Quota,
 }
 
 /// How many of each kind a connection or an address has.
 #[derive(Default)]
-pub(crate) struct Counts([AtomicUsize; 2]);
+pub(crate) struct Counts([AtomicUsize; 3]);
 
 impl Counts {
     /// Whether there is any, of whatever kind.

@@ -17,6 +17,8 @@ pub type Entry<'a> = (&'a str, &'a [u8]);
 pub struct Rules {
     domains: HashMap<Box<str>, Node>,
     contained: HashMap<Box<str>, ContainedRules>,
+    /// The same for buckets of quota, whose entries have no order: here in that of their keys.
+    buckets: HashMap<Box<str>, Node>,
 }
 
 impl Rules {
@@ -35,7 +37,17 @@ impl Rules {
                 continue;
             }
             let domain = rules.domains.entry(spec.domain.as_str().into()).or_default();
-            domain.insert(&spec.descriptor, Arc::new(rule));
+            let rule = Arc::new(rule);
+            domain.insert(&spec.descriptor, Arc::clone(&rule));
+            let mut entries = spec.descriptor.clone();
+            entries.sort_by(|a, b| a.key.cmp(&b.key));
+            if entries.is_sorted_by(|a, b| a.key < b.key) {
+                rules
+                    .buckets
+                    .entry(spec.domain.as_str().into())
+                    .or_default()
+                    .insert(&entries, rule);
+            }
         }
         rules
     }
@@ -52,6 +64,14 @@ impl Rules {
     pub fn contained(&self, domain: &str) -> Option<&ContainedRules> {
         self.contained.get(domain)
     }
+
+    /// The most specific rule for a bucket of quota, which has exactly the rule's entries in whatever order: entry by
+    /// entry in the order of their keys, in which `bucket` must be. Of rules with the same entries in different orders,
+    /// the first of the file.
+    #[must_use]
+    pub fn find_bucket(&self, domain: &str, bucket: &[Entry<'_>]) -> Option<&Arc<Rule>> {
+        self.buckets.get(domain)?.find(bucket)
+    }
 }
 
 /// What applies to the descriptors that a rule matches.
@@ -62,6 +82,8 @@ pub struct Rule {
     pub charge: RuleCharge,
     /// What a hit is; `None` is a request.
     unit: Option<Box<str>>,
+    /// The keys of its entries, in their order.
+    entries: Vec<Box<str>>,
     /// The entries that form the key; `None` is all of them.
     key: Option<Vec<Box<str>>>,
     name: Option<Box<str>>,
@@ -89,6 +111,7 @@ impl Rule {
             },
             charge: spec.charge,
             unit: spec.unit.as_deref().map(Into::into),
+            entries: spec.descriptor.iter().map(|entry| entry.key.as_str().into()).collect(),
             key: spec.key.as_deref().map(boxed),
             name: spec.name.as_deref().map(Into::into),
             replaces: boxed(&spec.replaces),
@@ -104,6 +127,17 @@ impl Rule {
     /// The names of rules that do not apply where this one does.
     pub fn replaces(&self) -> impl Iterator<Item = &str> {
         self.replaces.iter().map(|name| &**name)
+    }
+
+    /// What a hit is; `None` is a request.
+    pub(crate) fn unit(&self) -> Option<&str> {
+        self.unit.as_deref()
+    }
+
+    /// The entries of a bucket that this rule matches, in the rule's order: the descriptor of the same budget.
+    pub(crate) fn in_order<'a>(&self, bucket: &[Entry<'a>]) -> Vec<Entry<'a>> {
+        let entry = |name: &Box<str>| bucket.iter().find(|(key, _)| **key == **name).copied();
+        self.entries.iter().filter_map(entry).collect()
     }
 
     /// So many hits as the policy counts them. Units that they are not are 0, requests too.
@@ -167,7 +201,7 @@ struct Branch {
 impl Node {
     fn insert(&mut self, descriptor: &[EntryConfig], rule: Arc<Rule>) {
         match descriptor {
-            [] => self.rule = Some(rule),
+            [] => _ = self.rule.get_or_insert(rule),
             [entry, rest @ ..] => {
                 let branch = self.next.entry(entry.key.as_str().into()).or_default();
                 branch.node(&entry.value).insert(rest, rule);

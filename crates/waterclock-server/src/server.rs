@@ -17,6 +17,7 @@ use crate::buffers::Buffers;
 use crate::connections::{Connections, Guest, Place};
 use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
+use crate::face::grpc::Quotas;
 use crate::lasting::{Kind, Lasting};
 use crate::observe::{Face, Outage, Ticks};
 use crate::off_workers::off_workers;
@@ -65,6 +66,7 @@ pub struct Server {
     live: Arc<Semaphore>,
     watches: Lasting,
     waits: Waits,
+    quotas: Quotas,
     ticks: Ticks,
     outage: Outage,
     phase: watch::Sender<Phase>,
@@ -123,6 +125,7 @@ impl Server {
             live: Arc::new(Semaphore::new(timing.room.live)),
             watches: Lasting::new(Kind::Watch, timing.room.watches, usize::MAX),
             waits: Waits::new(timing.room.waits),
+            quotas: Quotas::default(),
             ticks: Ticks::new(timing.live_every),
             outage: Outage::default(),
             phase: watch::Sender::new(Phase::Serving),
@@ -257,6 +260,11 @@ impl Server {
     /// The bounds of callers in line.
     pub(crate) fn waits(&self) -> &Waits {
         &self.waits
+    }
+
+    /// The quota that proxies hold.
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// The clock of the live feeds.

@@ -94,7 +94,7 @@ struct Neighbours {
 pub(crate) struct Origin {
     /// Bytes being received by each face: of strangers, and of known clients.
     pub(crate) received: [[AtomicUsize; 2]; FACES],
-    /// Health watches, and callers in line.
+    /// Health watches, callers in line, and streams of quota.
     pub(crate) lasting: Counts,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Guest {
     listed: [AtomicU64; 2],
     /// Calls of gRPC's health and reflection that are open.
     pub(crate) aside: AtomicUsize,
-    /// Health watches, and callers in line.
+    /// Health watches, callers in line, and streams of quota.
     pub(crate) lasting: Counts,
     /// `None` for trusted proxies, whose clients are many.
     address: Option<(AddressKey, Arc<Origin>)>,

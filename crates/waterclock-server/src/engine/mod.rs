@@ -7,6 +7,7 @@ mod line;
 mod overrides;
 mod plan;
 mod policy;
+mod quota;
 mod reply;
 mod reservation;
 mod shadow;
@@ -27,6 +28,7 @@ pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
 pub(crate) use self::line::{LineBounds, LineFull, Place};
+pub(crate) use self::quota::Taken;
 pub(crate) use self::reservation::Reservation;
 pub(crate) use self::snapshot::examine_snapshot;
 pub(crate) use self::store::{StoreNodes, certificate_authority};

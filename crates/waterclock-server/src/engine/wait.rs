@@ -274,7 +274,11 @@ impl Engine {
         Ok(reply)
     }
 
-    async fn charge_one(&self, verb: Verb, check: &Check<'_>) -> Result<Reply, StoreError> {
+    pub(super) async fn charge_one(
+        &self,
+        verb: Verb,
+        check: &Check<'_>,
+    ) -> Result<Reply, StoreError> {
         let replies = self.charge(None, verb, std::slice::from_ref(check)).await?;
         replies.into_iter().next().ok_or_else(missing_answer)
     }

@@ -53,6 +53,10 @@ pub struct Metrics {
     receive_refused: [Counter; 3],
     auth_failures: [Counter; 3],
     auth_delays: [Counter; 3],
+    /// Streams of quota, and the buckets that are reported on them.
+    pub(crate) rlqs_streams: Gauge,
+    pub(crate) rlqs_buckets: Gauge,
+    rlqs_assignments: Family<Labels<1>, Counter>,
     /// How many configurations were put in force.
     pub generation: Gauge,
     /// 1 if the last configuration that was offered is in force.
@@ -119,6 +123,10 @@ impl Default for Metrics {
             registered(to, "auth_failures", "Requests without the right to ask");
         let auth_delays: Family<Labels<1>, Counter> =
             registered(to, "auth_delays", "Unknown tokens of addresses that sent many");
+        let rlqs_streams = registered(to, "rlqs_streams", "Open streams of quota");
+        let help = "Buckets that proxies report on streams of quota";
+        let rlqs_buckets = registered(to, "rlqs_buckets", help);
+        let rlqs_assignments = registered(to, "rlqs_assignments", "Assignments sent to proxies");
         let help = "How many configurations were put in force";
         let generation = registered(to, "config_generation", help);
         let help = "1 if the last configuration offered is in force";
@@ -150,6 +158,9 @@ impl Default for Metrics {
             receive_refused: Face::ALL.map(|face| receive_refused.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
             auth_delays: Face::ALL.map(|face| auth_delays.get_or_create(&of(face)).clone()),
+            rlqs_streams,
+            rlqs_buckets,
+            rlqs_assignments,
             generation,
             last_reload_success,
         }
@@ -309,6 +320,11 @@ impl Metrics {
     /// Counts an unknown token whose answer is delayed.
     pub(crate) fn count_auth_delay(&self, face: Face) {
         self.auth_delays[face as usize].inc();
+    }
+
+    /// Counts an assignment of quota that is sent to a proxy.
+    pub(crate) fn count_assignment(&self, kind: &'static str) {
+        self.rlqs_assignments.get_or_create(&[("kind", kind.to_owned())]).inc();
     }
 
     fn since(&self, started: Timestamp) -> Duration {

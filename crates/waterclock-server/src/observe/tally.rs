@@ -85,13 +85,18 @@ struct Counts {
 impl Tally {
     #[inline]
     pub(crate) fn count(&self, face: Face, outcome: Outcome) {
+        self.count_many(face, outcome, 1);
+    }
+
+    #[inline]
+    pub(crate) fn count_many(&self, face: Face, outcome: Outcome, many: u64) {
         let outcome = match outcome {
             Outcome::Allow => 0,
             Outcome::Deny => 1,
             Outcome::ShadowDeny => 2,
             Outcome::Error => 3,
         };
-        self.counts.by_face[face as usize][outcome].fetch_add(1, Ordering::Relaxed);
+        self.counts.by_face[face as usize][outcome].fetch_add(many, Ordering::Relaxed);
     }
 
     pub(crate) fn totals(&self) -> Totals {

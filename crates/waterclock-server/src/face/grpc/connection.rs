@@ -18,7 +18,7 @@ use tonic::Status;
 use tonic::service::Routes;
 
 use super::call::AnswerBody;
-use super::{aside, call, rate_limiter};
+use super::{aside, call, proto, rate_limiter, rlqs};
 use crate::connections::Guest;
 use crate::pace::{Pace, UnderWay};
 use crate::rarely::Rarely;
@@ -62,6 +62,9 @@ where
             let response = match routes {
                 None if is_ours => Box::pin(rate_limiter::answer(&server, request, guest)).await,
                 None => call::answer(&server, request, guest).await,
+                Some(_) if request.uri().path() == proto::rlqs::METHOD => {
+                    rlqs::answer(&server, request, guest).await.map(AnswerBody::Other)
+                }
                 // Boxed, because it is rare and large.
                 Some(routes) => Box::pin(aside::answer(&server, routes, request, guest))
                     .await

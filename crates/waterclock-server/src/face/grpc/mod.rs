@@ -1,4 +1,4 @@
-//! Envoy's rate limit service v3, with Kuadrant's, our own, health and reflection beside it.
+//! Envoy's rate limit service v3 and its quota service ([`rlqs`]), with Kuadrant's, our own, health and reflection beside them.
 //!
 //! A request names a domain and descriptors; the configuration's rules map each descriptor to a policy.
 //! All of them are decided together: a refused request changes nothing.
@@ -23,9 +23,11 @@ pub mod proto;
 mod rate_limiter;
 mod request;
 mod response;
+mod rlqs;
 mod size;
 
 pub(crate) use self::connection::serve;
+pub(crate) use self::rlqs::Quotas;
 
 use std::sync::Arc;
 

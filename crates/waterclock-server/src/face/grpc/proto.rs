@@ -42,6 +42,25 @@ pub use self::messages::envoy::service::ratelimit::v3::rate_limit_service_client
 pub use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 pub use self::messages::envoy::r#type::v3::RateLimitUnit;
 
+/// The messages of Envoy's rate limit quota service.
+pub mod rlqs {
+    pub use super::messages::envoy::service::rate_limit_quota::v3::rate_limit_quota_response::BucketAction;
+    pub use super::messages::envoy::service::rate_limit_quota::v3::rate_limit_quota_response::bucket_action::{
+        AbandonAction, BucketAction as Action, QuotaAssignmentAction,
+    };
+    pub use super::messages::envoy::service::rate_limit_quota::v3::rate_limit_quota_service_client::RateLimitQuotaServiceClient;
+    pub use super::messages::envoy::service::rate_limit_quota::v3::rate_limit_quota_usage_reports::BucketQuotaUsage;
+    pub use super::messages::envoy::service::rate_limit_quota::v3::{
+        BucketId, RateLimitQuotaResponse, RateLimitQuotaUsageReports,
+    };
+    pub use super::messages::envoy::r#type::v3::rate_limit_strategy::{BlanketRule, Strategy};
+    pub use super::messages::envoy::r#type::v3::{RateLimitStrategy, TokenBucket};
+
+    /// The path of its method.
+    pub(in super::super) const METHOD: &str =
+        "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
+}
+
 /// What reflection tells.
 pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rls.bin"));
 

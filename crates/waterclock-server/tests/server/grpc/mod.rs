@@ -9,6 +9,7 @@ mod hostile;
 mod kuadrant;
 mod overrides;
 mod rate_limiter;
+mod rlqs;
 mod rules;
 pub(crate) mod scene;
 mod side_services;
