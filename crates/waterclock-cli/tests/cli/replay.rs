@@ -173,7 +173,7 @@ fn a_summary_by_default() {
                     refused by limit 1 gcra most refused keys refused shadow-refused checks first last longest wait key \
                     1 0 of 2 0 s 0 s 1 s \"a\" when |█| most in the 1 ms from 0 s: 1 refused \
                     what the limit could be, by clients gcra: no client exceeds 2/s. \
-                    gcra at refuses clients checks one agent / many 1/s (now) 1 50.0 % 1 33.3 % – 2/s 0 0 % 0 0 % – \
+                    gcra at refuses clients checks 1/s (now) 1 50.0 % 1 33.3 % 2/s 0 0 % 0 0 % \
                     to start with, so that 99.9 % of clients never notice \
                     [policies.p] limits = [ { algorithm = \"gcra\", limit = 2, per = \"1s\" }, ]";
     assert_eq!(words.join(" "), expected);

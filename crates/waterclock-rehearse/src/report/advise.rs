@@ -127,34 +127,33 @@ fn unnamed(limit: &Limit) -> Limit {
     limit.clone().with_name(limit.algorithm().name())
 }
 
-/// What is refused at a few numbers, and of whom.
+/// What is refused at a few numbers, and of whom, where the traffic tells.
 fn curve(advice: &Advice) -> Table {
     let current = advice.curve.current.and_then(|place| advice.curve.points.get(place));
     let (clients, checks) = (advice.curve.clients, advice.curve.checks);
-    let row = |point: &&Point| {
+    let is_known = |point: &Point| point.kinds.one_agent + point.kinds.many_agents > 0;
+    let tells_kinds = advice.curve.points.iter().any(is_known);
+    let row = |point: &Point| {
         let is_current = current.is_some_and(|current| current.number == point.number);
         let mark = if is_current { " (now)" } else { "" };
         let who = match (point.kinds.one_agent, point.kinds.many_agents) {
             (0, 0) => "–".to_owned(),
             (one, many) => format!("{} / {}", grouped(one), grouped(many)),
         };
-        [
+        let mut cells = vec![
             Cell::new(format!("{}{mark}", words(&point.limit))),
             Cell::new(grouped(point.clients_refused)),
             Cell::new(share(point.clients_refused, clients)),
             Cell::new(grouped(point.checks_refused)),
             Cell::new(share(point.checks_refused, checks)),
-            Cell::new(who),
-        ]
+        ];
+        cells.extend(tells_kinds.then(|| Cell::new(who)));
+        cells
     };
-    use Align::{Left, Right};
-    let head = [
-        (&*format!("{} at", advice.limit), Left),
-        ("refuses clients", Right),
-        ("", Right),
-        ("checks", Right),
-        ("", Right),
-        ("one agent / many", Right),
-    ];
-    Table::new(head, advice.curve.some(POINTS).iter().map(row))
+    let name = format!("{} at", advice.limit);
+    let right = ["refuses clients", "", "checks", ""].map(|name| (name.to_owned(), Align::Right));
+    let mut head = vec![(name, Align::Left)];
+    head.extend(right);
+    head.extend(tells_kinds.then(|| ("one agent / many".to_owned(), Align::Right)));
+    Table { head, rows: advice.curve.some(POINTS).into_iter().map(row).collect() }
 }

@@ -86,6 +86,8 @@ fn many_lines() {
     let run = place.run_with_input(&[&["replay"], COMBINED].concat(), &log);
     let expected = place.run_with_input(&["replay"], &as_trace(&visits));
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-    assert_eq!(run.stdout, expected.stdout);
+    // A log tells the programs of clients too, which advice shows.
+    let counts = |text: &str| text.split_once("what the limit could be").unwrap().0.to_owned();
+    assert_eq!(counts(&run.stdout), counts(&expected.stdout));
     run.says(&["events               30,000"]);
 }
