@@ -27,9 +27,9 @@ use crate::observe::Face;
 use crate::server::{Phase, Server};
 
 /// The longest message: the first one on a stream lists all buckets.
-const MAX_MESSAGE: usize = 1_024 * 1_024;
-/// Responses that wait for a proxy to read them.
-const MAX_WAITING: usize = 16 * 1_024;
+const MAX_MESSAGE: usize = 4 * 1_024 * 1_024;
+/// Responses that wait for a proxy to read them, each about one bucket.
+const MAX_WAITING: usize = 2_048;
 /// A message follows a byte that says whether it is compressed, and four with its length.
 const PREFIX: usize = 5;
 
@@ -82,6 +82,11 @@ struct Stream {
 }
 
 impl Stream {
+    fn no_room(&self) -> Status {
+        self.server.engine.metrics().count_receive_refused(Face::Grpc);
+        Status::resource_exhausted("the server is receiving too many long requests")
+    }
+
     /// Reads reports until the stream ends. The status is what the proxy is told.
     async fn run(mut self, mut body: Incoming) -> Status {
         let metrics = self.server.engine.metrics();
@@ -109,16 +114,14 @@ impl Stream {
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             };
             if !self.hold.grow(piece.len(), true) {
-                metrics_refused(&self.server);
-                let why = "the server is receiving too many long requests";
-                return Status::resource_exhausted(why);
+                return self.no_room();
             }
             received.extend_from_slice(&piece);
             loop {
                 match next_message(&mut received) {
                     Ok(None) => break,
                     Ok(Some(message)) => {
-                        if let Err(status) = self.buckets.take_reports(&message) {
+                        if let Err(status) = self.buckets.take_reports(&message).await {
                             return status;
                         }
                         silent_at = Instant::now() + SILENCE;
@@ -126,16 +129,14 @@ impl Stream {
                     Err(status) => return status,
                 }
             }
-            if received.is_empty() {
-                self.hold.release();
-                received = BytesMut::new();
+            // What is left is the beginning of a message.
+            received = BytesMut::from(&*received);
+            self.hold.release();
+            if !self.hold.grow(received.len(), true) {
+                return self.no_room();
             }
         }
     }
-}
-
-fn metrics_refused(server: &Server) {
-    server.engine.metrics().count_receive_refused(Face::Grpc);
 }
 
 /// The next whole message; none if more has to come.
