@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -177,8 +176,7 @@ struct Responses {
 impl Responses {
     /// An assignment that was not sent in time must not arrive later: its units may be counted as gone by then.
     fn is_late(&self, made: Timestamp) -> bool {
-        const WAITS: Duration = Duration::from_nanos(DELAY.as_nanos() as u64 / 2);
-        self.server.engine.metrics().clock().now().since(made) > WAITS
+        self.server.engine.metrics().clock().now().since(made) > DELAY / 2
     }
 }
 
