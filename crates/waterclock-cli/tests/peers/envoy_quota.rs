@@ -31,24 +31,24 @@ const BEFORE: f64 = 20.0;
 fn holds_the_limit_with_quota() {
     let edge = Edge::start(envoy);
     let (visitor, started) = (Visitor::at(2), Instant::now());
-    let (mut passed, mut refused) = (0.0, 0.0);
+    let (mut passed, mut refused) = (0_u32, 0_u32);
     // Longer than an assignment lives: it is renewed, and stays in force.
-    let goes_on = |refused: f64| match started.elapsed().as_secs() {
+    let goes_on = |refused: u32| match started.elapsed().as_secs() {
         ..25 => true,
-        25..120 => refused == 0.0,
+        25..120 => refused == 0,
         _ => false,
     };
     while goes_on(refused) {
         match edge.get(visitor, "/").status {
-            200 => passed += 1.0,
-            429 => refused += 1.0,
+            200 => passed += 1,
+            429 => refused += 1,
             other => panic!("{other}"),
         }
         let bound = CAPACITY + started.elapsed().as_secs_f64() + HELD + BEFORE;
-        assert!(passed <= bound, "{passed} passed where {bound} may");
+        assert!(f64::from(passed) <= bound, "{passed} passed where {bound} may");
         sleep(Duration::from_millis(20));
     }
-    assert!(passed >= 10.0 && refused > 0.0, "{passed} passed, {refused} were refused");
+    assert!(passed >= 10 && refused > 0, "{passed} passed, {refused} were refused");
     let metrics = edge.server.get("/metrics").body;
     for line in ["waterclock_rlqs_streams 1", "waterclock_rlqs_assignments_total{kind=\"units\"}"] {
         assert!(metrics.contains(line), "{line}: {metrics}");
