@@ -136,8 +136,8 @@ impl Rule {
 
     /// The entries of a bucket that this rule matches, in the rule's order: the descriptor of the same budget.
     pub(crate) fn in_order<'a>(&self, bucket: &[Entry<'a>]) -> Vec<Entry<'a>> {
-        let entry = |name: &Box<str>| bucket.iter().find(|(key, _)| **key == **name).copied();
-        self.entries.iter().filter_map(entry).collect()
+        let entry = |name: &str| bucket.iter().find(|(key, _)| *key == name).copied();
+        self.entries.iter().filter_map(|name| entry(name)).collect()
     }
 
     /// So many hits as the policy counts them. Units that they are not are 0, requests too.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prost::Message;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tonic::Status;
 use tracing::warn;
 use waterclock::{Clock as _, Limit, Limiter, Timestamp};
@@ -24,6 +25,8 @@ use crate::server::Server;
 
 /// Buckets of one stream. More are refused: ids may come from clients of the proxy.
 pub(super) const MAX_BUCKETS: usize = 10_000;
+/// Reports that are taken before other requests of the server have their turn.
+const AT_ONCE: usize = 256;
 /// What a bucket takes beside its id, in bytes: its share, its pool and the task of that.
 const BYTES_OF_BUCKET: usize = 1_536;
 
@@ -48,6 +51,20 @@ struct Bucket {
     _hold: Hold,
 }
 
+impl Bucket {
+    /// Leaves its pool, for what applies whatever is spent: told again before it lapses.
+    fn blanket(&mut self, now: Timestamp, told: Assignment) -> Option<Assignment> {
+        self.member = None;
+        let is_told =
+            |(before, at): (Assignment, Timestamp)| before == told && now.since(at) < RENEW;
+        if self.blanket.is_some_and(is_told) {
+            return None;
+        }
+        self.blanket = Some((told, now));
+        Some(told)
+    }
+}
+
 impl Buckets {
     pub(super) fn new(
         server: &Arc<Server>,
@@ -66,7 +83,7 @@ impl Buckets {
     }
 
     /// Takes a message of reports. Buckets are decoded one by one: in memory they are larger than in the message.
-    pub(super) fn take_reports(&mut self, message: &[u8]) -> Result<(), Status> {
+    pub(super) async fn take_reports(&mut self, message: &[u8]) -> Result<(), Status> {
         const DOMAIN: u32 = 1;
         const USAGES: u32 = 2;
         let mut usages = Vec::new();
@@ -89,37 +106,49 @@ impl Buckets {
             return Err(Status::invalid_argument("`domain` must not be empty"));
         }
         let now = self.server.engine.metrics().clock().now();
-        for usage in usages {
+        for (at, usage) in usages.into_iter().enumerate() {
+            if at % AT_ONCE == AT_ONCE - 1 {
+                yield_now().await;
+            }
             let usage = BucketQuotaUsage::decode(usage).map_err(|_| unreadable())?;
             let Some(id) = usage.bucket_id.filter(|id| !id.bucket.is_empty()) else { continue };
             let elapsed = usage.time_elapsed.and_then(|elapsed| elapsed.try_into().ok());
             let elapsed: Duration = elapsed.unwrap_or_default();
             let (allowed, denied) = (usage.num_requests_allowed, usage.num_requests_denied);
-            self.report(now, id, Usage { elapsed, allowed, denied });
+            let told = self.report(now, &id, Usage { elapsed, allowed, denied });
+            if let Some(told) = told {
+                self.server.engine.metrics().count_assignment(told.name());
+                // Waits for a proxy that does not read, which then cannot report either.
+                _ = self.sender.send((now, framed(&id, told))).await;
+            }
         }
         self.sweep(now);
         Ok(())
     }
 
-    fn report(&mut self, now: Timestamp, id: BucketId, usage: Usage) {
+    /// Takes a report. Returns what the proxy is to be told whatever is spent; the pool of its budget tells the rest.
+    fn report(&mut self, now: Timestamp, id: &BucketId, usage: Usage) -> Option<Assignment> {
         let plan = Arc::clone(&self.server.engine.plan());
         let domain = self.domain.as_deref().unwrap_or_default();
-        let target = Target::of(&plan, domain, &id);
-        let (id, mut bucket) = match self.all.remove_entry(&id) {
+        let target = Target::of(&plan, domain, id);
+        let (id, mut bucket) = match self.all.remove_entry(id) {
             Some(known) => known,
-            None => match self.room_for(&id) {
+            None => match self.room_for(id) {
                 Some(hold) => {
                     self.server.engine.metrics().rlqs_buckets.inc();
                     let bucket =
                         Bucket { member: None, blanket: None, reported_at: now, _hold: hold };
-                    (Arc::new(id), bucket)
+                    (Arc::new(id.clone()), bucket)
                 }
                 // Not remembered, and told again with each report.
-                None => return self.tell(now, &id, Assignment::DenyAll),
+                None if usage.allowed == 0 && usage.denied == 0 => {
+                    return Some(Assignment::Abandon);
+                }
+                None => return Some(Assignment::DenyAll),
             },
         };
         bucket.reported_at = now;
-        match target {
+        let told = match target {
             Target::Limited(spending) => {
                 if let Some(policy) = spending.policy(&plan) {
                     let tally = policy.tally();
@@ -137,8 +166,9 @@ impl Buckets {
                     let quotas = self.server.quotas();
                     bucket.member = Some(quotas.join(&self.server, spending, outlet, usage));
                 }
+                None
             }
-            Target::AllowAll => self.blanket(now, &id, &mut bucket, Assignment::AllowAll),
+            Target::AllowAll => bucket.blanket(now, Assignment::AllowAll),
             Target::DenyAll(policy) => {
                 if let Some(policy) = policy
                     && self.warnings.check().is_allowed()
@@ -148,27 +178,11 @@ impl Buckets {
                          (min-interval, even-slots, concurrency, error-rate or `min_interval`): all of it is refused"
                     );
                 }
-                self.blanket(now, &id, &mut bucket, Assignment::DenyAll);
+                bucket.blanket(now, Assignment::DenyAll)
             }
-        }
+        };
         self.all.insert(id, bucket);
-    }
-
-    /// Tells what applies whatever is spent, again before it lapses.
-    fn blanket(&self, now: Timestamp, id: &BucketId, bucket: &mut Bucket, told: Assignment) {
-        bucket.member = None;
-        let is_told =
-            |(before, at): (Assignment, Timestamp)| before == told && now.since(at) < RENEW;
-        if !bucket.blanket.is_some_and(is_told) {
-            bucket.blanket = Some((told, now));
-            self.tell(now, id, told);
-        }
-    }
-
-    fn tell(&self, now: Timestamp, id: &BucketId, assignment: Assignment) {
-        self.server.engine.metrics().count_assignment(assignment.name());
-        // Where too many responses wait, the stream ends soon.
-        _ = self.sender.try_send((now, framed(id, assignment)));
+        told
     }
 
     /// Memory for one more bucket; `None` if there is none, or the stream has its part already.

@@ -47,9 +47,9 @@ const TTL: Duration = Duration::from_secs(10);
 /// The longest time from the charge in the store until the proxy has the assignment.
 const DELAY: Duration = Duration::from_secs(2);
 /// A lease is replaced after this time: where one lapses, Envoy may admit everything.
-const RENEW: Duration = Duration::from_nanos(TTL.as_nanos() as u64 / 3);
+const RENEW: Duration = Duration::from_millis(TTL.as_secs() * 1_000 / 3);
 /// A lease that cannot be replaced, because nothing is left, stays in force until this age; then all is refused.
-const KEEP: Duration = Duration::from_nanos(TTL.as_nanos() as u64 * 2 / 3);
+const KEEP: Duration = Duration::from_millis(TTL.as_secs() * 2_000 / 3);
 /// A bucket without a report for so long is gone: Envoy reports all of them every 5 s.
 const SILENCE: Duration = Duration::from_secs(20);
 /// A bucket without a request for so long is abandoned.

@@ -166,10 +166,10 @@ impl Pool {
     }
 
     fn abandon(&mut self, now: Timestamp) -> Vec<(ShareId, Assignment)> {
-        let pace = self.pace;
-        let idle = self
-            .shares
-            .extract_if(.., |_, share| share.is_idle(now) && share.takes_part(now, pace));
-        idle.map(|(id, _)| (id, Assignment::Abandon)).collect()
+        let is_over = |share: &Share| share.is_idle(now) && share.takes_part(now, self.pace);
+        let idle = self.shares.iter().filter(|(_, share)| is_over(share));
+        let idle: Vec<ShareId> = idle.map(|(id, _)| *id).collect();
+        idle.iter().for_each(|id| self.leave(*id));
+        idle.into_iter().map(|id| (id, Assignment::Abandon)).collect()
     }
 }

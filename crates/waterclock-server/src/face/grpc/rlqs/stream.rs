@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -27,9 +26,9 @@ use crate::observe::Face;
 use crate::server::{Phase, Server};
 
 /// The longest message: the first one on a stream lists all buckets.
-const MAX_MESSAGE: usize = 1_024 * 1_024;
-/// Responses that wait for a proxy to read them.
-const MAX_WAITING: usize = 16 * 1_024;
+const MAX_MESSAGE: usize = 4 * 1_024 * 1_024;
+/// Responses that wait for a proxy to read them, each about one bucket.
+const MAX_WAITING: usize = 2_048;
 /// A message follows a byte that says whether it is compressed, and four with its length.
 const PREFIX: usize = 5;
 
@@ -82,6 +81,11 @@ struct Stream {
 }
 
 impl Stream {
+    fn no_room(&self) -> Status {
+        self.server.engine.metrics().count_receive_refused(Face::Grpc);
+        Status::resource_exhausted("the server is receiving too many long requests")
+    }
+
     /// Reads reports until the stream ends. The status is what the proxy is told.
     async fn run(mut self, mut body: Incoming) -> Status {
         let metrics = self.server.engine.metrics();
@@ -109,16 +113,14 @@ impl Stream {
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             };
             if !self.hold.grow(piece.len(), true) {
-                metrics_refused(&self.server);
-                let why = "the server is receiving too many long requests";
-                return Status::resource_exhausted(why);
+                return self.no_room();
             }
             received.extend_from_slice(&piece);
             loop {
                 match next_message(&mut received) {
                     Ok(None) => break,
                     Ok(Some(message)) => {
-                        if let Err(status) = self.buckets.take_reports(&message) {
+                        if let Err(status) = self.buckets.take_reports(&message).await {
                             return status;
                         }
                         silent_at = Instant::now() + SILENCE;
@@ -126,16 +128,14 @@ impl Stream {
                     Err(status) => return status,
                 }
             }
-            if received.is_empty() {
-                self.hold.release();
-                received = BytesMut::new();
+            // What is left is the beginning of a message.
+            received = BytesMut::from(&*received);
+            self.hold.release();
+            if !self.hold.grow(received.len(), true) {
+                return self.no_room();
             }
         }
     }
-}
-
-fn metrics_refused(server: &Server) {
-    server.engine.metrics().count_receive_refused(Face::Grpc);
 }
 
 /// The next whole message; none if more has to come.
@@ -176,8 +176,7 @@ struct Responses {
 impl Responses {
     /// An assignment that was not sent in time must not arrive later: its units may be counted as gone by then.
     fn is_late(&self, made: Timestamp) -> bool {
-        const WAITS: Duration = Duration::from_nanos(DELAY.as_nanos() as u64 / 2);
-        self.server.engine.metrics().clock().now().since(made) > WAITS
+        self.server.engine.metrics().clock().now().since(made) > DELAY / 2
     }
 }
 

@@ -47,6 +47,9 @@ async fn a_stream_has_so_many_buckets() {
     }
     assert_eq!(seen.get(&true), Some(&BUCKETS));
     assert_eq!(seen.get(&false), Some(&1_000));
+    // One that is idle is abandoned.
+    proxy.send(vec![usage(bucket(&[("k", "more")]), 5, 0, 0)]).await;
+    assert_eq!(proxy.next().await.unwrap().1, Assigned::Abandoned);
     // Their memory is given back with the stream.
     drop(proxy);
     while !scene.server().metrics_text().contains("waterclock_receive_bytes 0") {
@@ -62,7 +65,7 @@ async fn reports_that_are_none_end_the_stream() {
     nameless.send_to("", vec![usage(bucket(&[("user", "a")]), 0, 1, 0)]).await;
     assert_eq!(nameless.next().await.unwrap_err().code(), Grpc::InvalidArgument);
     let mut long = Proxy::open(scene.channel().await).await.unwrap();
-    long.send(vec![usage(bucket(&[("user", &"x".repeat(1 << 20))]), 0, 1, 0)]).await;
+    long.send(vec![usage(bucket(&[("user", &"x".repeat(4 << 20))]), 0, 1, 0)]).await;
     assert_eq!(long.next().await.unwrap_err().code(), Grpc::ResourceExhausted);
     // What Envoy does: repeats, reports of nothing, values that are not UTF-8, no id.
     let mut odd = Proxy::open(scene.channel().await).await.unwrap();

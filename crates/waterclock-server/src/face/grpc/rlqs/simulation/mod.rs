@@ -3,12 +3,14 @@
 
 mod oracle;
 mod proxy;
+mod schedule;
 mod world;
 
 use std::time::Duration;
 
 use self::oracle::Oracle;
-use self::world::{Bug, Scenario, World};
+use self::schedule::Bug;
+use self::world::{Scenario, World};
 
 /// Random schedules of the normal test run.
 const SCHEDULES: u64 = 1_500;

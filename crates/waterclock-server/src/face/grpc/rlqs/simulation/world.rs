@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Charge, FixedWindow, Gcra, LeakyBucket, Limit, ManualClock, MemoryStore, Policy, Store as _,
-    Timestamp, Verb,
+    Charge, Gcra, Limit, ManualClock, MemoryStore, Policy, Store as _, Timestamp, Verb,
 };
 
 use super::super::DELAY;
@@ -16,28 +15,11 @@ use super::super::pool::{Divided, Pool, ShareId, Turn};
 use super::super::share::{Assignment, Grant, Usage};
 use super::oracle::Oracle;
 use super::proxy::{Proxy, REPORTS, Verdict};
+use super::schedule::{Bug, random_policy};
 use crate::face::grpc::proto::rlqs::{BucketAction, BucketId};
 
-const STEP: Duration = Duration::from_millis(50);
-const PROXIES: usize = 4;
-
-/// What a careless server would do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
-    /// Gives the units of a lost stream back at once.
-    DeadSharesGivenBack,
-    /// Divides the same units twice.
-    CountedTwice,
-    /// Sends leases that were not charged while the store is asked.
-    ChargedOnReports,
-    /// Renews too late, so that assignments lapse.
-    NotRenewed,
-}
-
-impl Bug {
-    pub(super) const ALL: [Bug; 4] =
-        [Bug::DeadSharesGivenBack, Bug::CountedTwice, Bug::ChargedOnReports, Bug::NotRenewed];
-}
+pub(super) const STEP: Duration = Duration::from_millis(50);
+pub(super) const PROXIES: usize = 4;
 
 /// Steady demand against a bucket.
 pub(super) struct Scenario {
@@ -47,11 +29,11 @@ pub(super) struct Scenario {
 }
 
 /// A server: a pool, and when its store call is done.
-struct Server {
-    pool: Pool,
-    divides_at: Option<(Duration, Grant)>,
+pub(super) struct Server {
+    pub(super) pool: Pool,
+    pub(super) divides_at: Option<(Duration, Grant)>,
     /// Open streams: number, proxy.
-    streams: Vec<(u64, usize)>,
+    pub(super) streams: Vec<(u64, usize)>,
 }
 
 /// What travels.
@@ -61,51 +43,29 @@ enum Message {
 }
 
 pub(super) struct World {
-    random: fastrand::Rng,
-    bug: Option<Bug>,
-    now: Duration,
-    ends: Duration,
-    clock: ManualClock,
-    store: MemoryStore<ManualClock>,
-    policy: Policy,
-    oracle: Oracle,
-    proxies: Vec<Proxy>,
+    pub(super) random: fastrand::Rng,
+    pub(super) bug: Option<Bug>,
+    pub(super) now: Duration,
+    pub(super) ends: Duration,
+    pub(super) clock: ManualClock,
+    pub(super) store: MemoryStore<ManualClock>,
+    pub(super) policy: Policy,
+    pub(super) oracle: Oracle,
+    pub(super) proxies: Vec<Proxy>,
     /// Requests a second of each proxy, and what is due.
-    demand: Vec<(f64, f64)>,
-    servers: Vec<Server>,
+    pub(super) demand: Vec<(f64, f64)>,
+    pub(super) servers: Vec<Server>,
     /// In order of arrival on each stream.
     messages: VecDeque<(Duration, Message)>,
-    next_stream: u64,
-    is_calm: bool,
+    pub(super) next_stream: u64,
+    pub(super) is_calm: bool,
     /// Units that each stream was given, for the bug that gives them back.
-    held: Vec<(u64, u64)>,
+    pub(super) held: Vec<(u64, u64)>,
     pub(super) leased: u64,
     pub(super) direct: u64,
     pub(super) streams_lost: u64,
     pub(super) restarts: u64,
     pub(super) lapses: u64,
-}
-
-fn random_policy(random: &mut fastrand::Rng) -> (Limit, Oracle) {
-    let (limit, seconds) = (random.u64(1..=60), [1, 5, 20, 60][random.usize(..4)]);
-    let per = Duration::from_secs(seconds);
-    let capacity = random.u64(1..=2 * limit);
-    match random.u8(..4) {
-        0 => {
-            let bucket = LeakyBucket::new(capacity.max(limit), limit, per).unwrap();
-            // A drip of all that is due comes at once: one more of them in any span.
-            (bucket.into(), Oracle::bucket(limit, per, capacity.max(limit) + limit))
-        }
-        1 => {
-            let per = Duration::from_secs(30);
-            let window = FixedWindow::new(limit, per).unwrap();
-            (window.into(), Oracle::window(usize::try_from(limit).unwrap(), per))
-        }
-        _ => {
-            let gcra = Gcra::new(limit, per).unwrap().with_capacity(capacity);
-            (gcra.into(), Oracle::bucket(limit, per, capacity))
-        }
-    }
 }
 
 impl World {
@@ -170,7 +130,7 @@ impl World {
         world
     }
 
-    fn fresh_server(&self) -> Server {
+    pub(super) fn fresh_server(&self) -> Server {
         let limit = &self.policy.limits()[0];
         let refills = super::super::target::refills(limit);
         Server { pool: Pool::new(limit.max_cost(), refills), divides_at: None, streams: Vec::new() }
@@ -260,7 +220,7 @@ impl World {
         }
     }
 
-    fn charge(&self, verb: Verb, units: u64) -> (bool, u64, Keeps) {
+    pub(super) fn charge(&self, verb: Verb, units: u64) -> (bool, u64, Keeps) {
         let charges = [Charge::new("p", b"k", units)];
         let answers = now_or_never(self.store.apply(verb, &charges)).unwrap().unwrap();
         let answer = &answers[0];
@@ -375,59 +335,6 @@ impl World {
             }
             if let Some(usage) = self.proxies[at].report(self.now) {
                 self.report(at, usage);
-            }
-        }
-    }
-
-    /// Bursts, direct callers, lost streams and restarts.
-    fn trouble(&mut self) -> Result<(), String> {
-        let a_second = 1.0 / STEP.as_secs_f64();
-        let now_and_then =
-            |random: &mut fastrand::Rng, seconds: f64| random.f64() * seconds * a_second < 1.0;
-        for at in 0..PROXIES {
-            if now_and_then(&mut self.random, 6.0) {
-                let rate = [0.0, 0.0, 1.0, 7.0, 60.0][self.random.usize(..5)];
-                self.demand[at] = (rate, 0.0);
-            }
-            if now_and_then(&mut self.random, 10.0) {
-                self.demand[at].1 += f64::from(self.random.u32(1..120));
-            }
-            if !self.is_calm && now_and_then(&mut self.random, 40.0) {
-                self.lose_stream(at);
-            }
-        }
-        if now_and_then(&mut self.random, 4.0) {
-            for _ in 0..self.random.u32(1..20) {
-                if self.charge(Verb::Check, 1).0 {
-                    self.direct += 1;
-                    self.oracle.admit(self.now)?;
-                }
-            }
-        }
-        if !self.is_calm && now_and_then(&mut self.random, 60.0) {
-            self.restarts += 1;
-            let at = self.random.usize(..self.servers.len());
-            let streams = std::mem::take(&mut self.servers[at].streams);
-            for (_, proxy) in streams {
-                self.proxies[proxy].stream = None;
-            }
-            // What it held is gone with it; what was charged stays charged.
-            self.servers[at] = self.fresh_server();
-        }
-        Ok(())
-    }
-
-    fn lose_stream(&mut self, proxy: usize) {
-        let Some(stream) = self.proxies[proxy].stream.take() else { return };
-        self.streams_lost += 1;
-        for server in &mut self.servers {
-            server.streams.retain(|(open, _)| *open != stream);
-            server.pool.leave(ShareId(stream));
-        }
-        if self.bug == Some(Bug::DeadSharesGivenBack) {
-            let held = self.held.iter().find(|(other, _)| *other == stream);
-            if let Some((_, units)) = held.copied() {
-                self.charge(Verb::Refund, units);
             }
         }
     }
