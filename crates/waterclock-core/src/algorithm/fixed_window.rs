@@ -203,7 +203,7 @@ impl Meter for FixedWindow {
     }
 
     /// What is left and when there is more are both known from the one count.
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
         let [end, counted] = state.words else { return (NEVER, Room::NONE) };
         let mut used = if now < *end { *counted } else { 0 };

@@ -147,7 +147,7 @@ impl Meter for LeakyBucket {
     }
 
     /// As few divisions as there can be: none until the next drip, and one for when the key will be fresh.
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
         let Self { capacity, every, overdraft, .. } = *self;
         // Debts have a bound of their own.

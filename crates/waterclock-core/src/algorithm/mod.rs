@@ -223,6 +223,7 @@ impl Algorithm {
     }
 
     /// A whole check by this algorithm alone.
+    #[inline(always)]
     pub(crate) fn check_alone(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
         meter!(self, m => alone(m, state, now, cost))
     }

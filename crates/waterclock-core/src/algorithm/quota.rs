@@ -91,7 +91,7 @@ impl Meter for Quota {
 
     /// With one division: the window that was charged last mostly lasts, and when the key will be fresh is computed when
     /// asked for.
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
         let Self { limit, per } = *self;
         let [end, count] = state.words else { return (NEVER, Room::NONE) };

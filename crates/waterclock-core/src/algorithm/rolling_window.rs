@@ -113,7 +113,7 @@ impl Meter for RollingWindow {
     }
 
     /// The log is looked up once, and only its ends are read.
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
         let Self { limit, per, .. } = *self;
         if cost > limit {
@@ -121,10 +121,11 @@ impl Meter for RollingWindow {
         }
         // A log is opened only for what is admitted: an empty one admits it.
         let log = state.logs.open(&mut state.words[0]);
-        if log.live(now, per).1 + cost > limit {
+        let (first, used) = log.live(now, per);
+        if used + cost > limit {
             return in_steps(self, state, now, cost);
         }
-        log.prune(now, per);
+        log.drop_oldest(first, used);
         log.push(self.stamp_ns(now), cost);
         let until = |entry: Option<&(u64, u64)>| entry.map_or(0, |(stamp, _)| stamp + per - now);
         let (next_unit, reset) = (until(log.entries.front()), until(log.entries.back()));

@@ -111,7 +111,7 @@ impl Meter for SlidingWindow {
     }
 
     /// Which windows count is found out once.
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
         let mut w = self.at(state.words, now);
         let wait = self.wait_in(&w, now, cost);

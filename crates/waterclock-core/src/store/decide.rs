@@ -133,19 +133,13 @@ impl Decide for Policy {
         self.has_logs()
     }
 
+    // Nothing but the choice of the algorithm: each has a function of its own, and no other is called.
+    #[inline(always)]
     fn check(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
-        let at = now.as_nanos();
-        if let Some(limit) = self.plain() {
-            return limit.algorithm().check_alone(state.reborrow(), at, cost);
+        match self.plain() {
+            Some(limit) => limit.algorithm().check_alone(state.reborrow(), now.as_nanos(), cost),
+            None => self.check_several(state, now, cost),
         }
-        let admitted = if !self.several().is_empty() {
-            several::admit(self.several(), state.words, at, cost)
-        } else if self.admits_together() {
-            several::admit_any(self.limits(), state, at, cost)
-        } else {
-            None
-        };
-        admitted.unwrap_or_else(|| self.check_all(state, now, cost))
     }
 
     #[inline]
@@ -362,6 +356,20 @@ impl Decide for Policy {
 }
 
 impl Policy {
+    /// A check by several limits, or by one with a gap, a shadow or another mode.
+    #[inline(never)]
+    fn check_several(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
+        let at = now.as_nanos();
+        let admitted = if !self.several().is_empty() {
+            several::admit(self.several(), state.words, at, cost)
+        } else if self.admits_together() {
+            several::admit_any(self.limits(), state, at, cost)
+        } else {
+            None
+        };
+        admitted.unwrap_or_else(|| self.check_all(state, now, cost))
+    }
+
     #[inline(never)]
     fn check_all(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
         if self.reserves_only() {

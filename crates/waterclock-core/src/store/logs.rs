@@ -7,15 +7,22 @@ use crate::algorithm::NEVER;
 ///
 /// A state word holds a handle into this slab; 0 is the empty log. A store keeps one `Logs` beside
 /// the words it guards, under the same lock.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Logs {
     slots: Vec<Log>,
     free: Vec<u32>,
     /// What the logs take, but for what the last one that was opened has grown since.
     bytes: usize,
+    /// The one that was opened last, until what it has grown is counted; then [`NONE`].
     last: usize,
-    /// How many entries the last one had room for when that was counted.
+    /// What the entries of the last one took when it was opened.
     counted: usize,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// The memory that logs take does not matter to what they say.
@@ -38,35 +45,38 @@ pub(crate) struct Log {
 const ENTRY: usize = size_of::<(u64, u64)>();
 const LOG: usize = size_of::<Log>();
 
+/// No log has this index.
+const NONE: usize = usize::MAX;
+
 static EMPTY: Log = Log { entries: VecDeque::new(), total: 0 };
 
 impl Logs {
     /// No logs; allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), bytes: 0, last: 0, counted: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), bytes: 0, last: NONE, counted: 0 }
     }
 
     /// How much memory the logs take, in bytes: entries that there is room for, and each log itself.
+    #[inline]
     pub fn bytes(&mut self) -> usize {
         self.count_last();
         self.bytes
     }
 
-    /// Counts what the log that was opened last has grown.
+    /// Counts what the log that was opened last has grown. It is not looked at again before the next one is opened: its
+    /// memory is far from that one's.
     #[inline]
     fn count_last(&mut self) {
-        if self.slots.is_empty() {
-            return;
-        }
-        let room = self.slots.get(self.last).map_or(0, |log| log.entries.capacity());
-        self.bytes = (self.bytes + room * ENTRY).saturating_sub(self.counted * ENTRY);
-        self.counted = room;
+        let Some(log) = self.slots.get(self.last) else { return };
+        self.bytes = (self.bytes + log.entries.capacity() * ENTRY).saturating_sub(self.counted);
+        self.last = NONE;
     }
 
+    #[inline]
     fn count_from(&mut self, index: usize) {
         self.last = index;
-        self.counted = self.slots.get(index).map_or(0, |log| log.entries.capacity());
+        self.counted = self.slots.get(index).map_or(0, |log| log.entries.capacity() * ENTRY);
     }
 
     pub(crate) fn get(&self, handle: u64) -> &Log {
@@ -158,6 +168,15 @@ impl Log {
             over -= size;
         }
         NEVER
+    }
+
+    /// Removes so many entries, and what is left is so much: as [`live`](Self::live) says.
+    #[inline]
+    pub(crate) fn drop_oldest(&mut self, entries: usize, left: u64) {
+        self.total = left;
+        for _ in 0..entries {
+            self.entries.pop_front();
+        }
     }
 
     /// Removes the entries that no longer count.

@@ -9,7 +9,7 @@ use crate::{Decision, LimitSet, Timestamp};
 
 /// A check by one limit that stands alone, without a gap, in binary mode: most policies are that,
 /// and need no sets and no second look. Says the same as judge, record and answer do.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn alone<M: Meter>(meter: &M, state: State<'_>, now: u64, cost: u64) -> Decision {
     let (retry, room) = match cost {
         0 => (0, meter.room(state.view(), now)),

@@ -14,20 +14,19 @@ pub(crate) const MOST_WORDS: usize = 8;
 
 /// A check that all of the limits admit, each with its word. Says the same as judge, record and answer do.
 ///
-/// `None` if one refuses, or if nothing is asked for: then nothing was written, and the long way has the answer.
+/// `None` if one refuses, if nothing is asked for, or if there are more than [`MOST_WORDS`]: then nothing was written, and
+/// the long way has the answer.
 #[inline]
 pub(super) fn admit(limits: &[Narrow], words: &mut [u64], now: u64, cost: u64) -> Option<Decision> {
-    if cost == 0 {
+    if cost == 0 || words.len() > MOST_WORDS {
         return None;
     }
-    for (limit, word) in limits.iter().zip(&*words) {
-        limit.after(*word, now, cost)?;
+    let (mut least, mut charged) = (Least::default(), [0; MOST_WORDS]);
+    for ((limit, word), charged) in limits.iter().zip(&*words).zip(&mut charged) {
+        *charged = limit.after(*word, now, cost)?;
+        least.add(limit.capacity(), &limit.left(*charged, now));
     }
-    let mut least = Least::default();
-    for (narrow, word) in limits.iter().zip(words) {
-        *word = narrow.after(*word, now, cost)?;
-        least.add(narrow.capacity(), &narrow.left(*word, now));
-    }
+    words.iter_mut().zip(charged).for_each(|(word, charged)| *word = charged);
     Some(least.decision(cost))
 }
 

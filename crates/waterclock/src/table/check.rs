@@ -80,6 +80,7 @@ impl Table {
     }
 
     /// A check of a new key, or of one that several policies share.
+    #[inline(never)]
     fn check_at_length<'a>(
         &'a self,
         mut locked: Locked<'a>,

@@ -115,6 +115,20 @@ impl Buckets {
         self.memory.get(usize::from(self.skip)..).unwrap_or_default()
     }
 
+    /// Some of the words.
+    #[inline(always)]
+    pub(super) fn get(&self, words: Range<usize>) -> Option<&[u64]> {
+        let skip = usize::from(self.skip);
+        self.memory.get(skip + words.start..skip + words.end)
+    }
+
+    /// The words of a key that was found.
+    #[inline(always)]
+    pub(super) fn key_mut(&mut self, words: Range<usize>) -> &mut [u64] {
+        let skip = usize::from(self.skip);
+        &mut self.memory[skip + words.start..skip + words.end]
+    }
+
     /// The line with this number. Where a bucket is one line, also its number.
     #[inline(always)]
     pub(super) fn line_mut(&mut self, number: usize) -> Option<&mut [u64; LINE_WORDS]> {

@@ -177,7 +177,7 @@ impl Shard {
     fn find_home(&self, fingerprint: u64) -> Option<usize> {
         let layout = self.layout;
         let start = home(fingerprint, self.buckets.count()) * layout.words();
-        let bucket = self.buckets.words().get(start..start + layout.slots())?;
+        let bucket = self.buckets.get(start..start + layout.slots())?;
         // No branch for four of them here, either; there may be a fifth.
         let (first, rest) = bucket.split_first_chunk::<4>()?;
         let is = |slot: usize| usize::from(first[slot] == fingerprint);
@@ -240,9 +240,9 @@ impl Shard {
         self.check_words_at(at, now, cost)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn check_words_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
-        let words = &mut self.buckets.words_mut()[self.layout.key(at)];
+        let words = self.buckets.key_mut(self.layout.key(at));
         let decision = self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost);
         if self.policy.keeps_logs() {
             self.count_logs_of(Some(at));
