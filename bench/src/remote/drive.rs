@@ -80,6 +80,7 @@ pub async fn drive<L: Limiter>(limiter: &Arc<L>, load: &Load) -> Result<Seen, Er
         nanos.extend(call.nanos);
     }
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
+    limiter.verify()?;
     nanos.sort_unstable();
     let micros = |part: f64| f64::from(nanos[((nanos.len() - 1) as f64 * part) as usize]) / 1e3;
     Ok(Seen { decisions, admitted, seconds, cpu, p50: micros(0.5), p99: micros(0.99) })

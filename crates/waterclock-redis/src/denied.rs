@@ -53,8 +53,8 @@ impl DeniedKeys {
         Self { most, refusals: Mutex::default() }
     }
 
-    /// The refusal of a check, if it is still certain.
-    pub(crate) fn answer(&self, key: &KeyCharge, now: Instant) -> Option<Answer> {
+    /// The refusal of a check of this cost, if it is still certain.
+    pub(crate) fn answer(&self, key: &KeyCharge, cost: &Cost, now: Instant) -> Option<Answer> {
         if !lasts(&key.entry) {
             return None;
         }
@@ -67,9 +67,9 @@ impl DeniedKeys {
         }
         // What matters of a log depends on the cost that was asked for.
         let is_certain = if key.entry.shape.keeps_logs() {
-            key.cost == refusal.cost
+            *cost == refusal.cost
         } else {
-            key.cost.covers(&refusal.cost)
+            cost.covers(&refusal.cost)
         };
         if !is_certain {
             return None;
@@ -77,7 +77,7 @@ impl DeniedKeys {
         let mut state = refusal.state.clone();
         drop(refusals);
         state.now = state.now.after(age);
-        let answer = state.answer(&key.entry.policy, Verb::Peek, &key.cost);
+        let answer = state.answer(&key.entry.policy, Verb::Peek, cost);
         let refused = !answer.decision.is_allowed();
         refused.then_some(answer.with_source(Source::DeniedCache))
     }

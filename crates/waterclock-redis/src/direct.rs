@@ -9,9 +9,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, timeout};
 use waterclock::store::{ReservationIds, fill_by_check};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration,
-    OverridePage, Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp,
-    Verb,
+    Answer, Charge, Cost, Decision, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration,
+    OverridePage, Policy, Reserved, Serving, Settled, Settlement, Source, Store, StoreError,
+    Timestamp, Verb,
 };
 
 use crate::address::Address;
@@ -238,7 +238,7 @@ impl Direct {
             return Ok(answer);
         }
         let sent = Instant::now();
-        if let Some(answer) = self.denied.answer(key, sent) {
+        if let Some(answer) = self.denied.answer(key, &key.cost, sent) {
             return Ok(answer);
         }
         let keys = std::slice::from_ref(key);
@@ -366,6 +366,11 @@ impl Store for Direct {
     #[inline]
     fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
         self.spend_now(verb, charge).map(Ok)
+    }
+
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>> {
+        self.spend_and_decide(charge).map(Ok)
     }
 
     async fn apply_within(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use waterclock::store::{retry_together, withhold_unless_all_admit};
-use waterclock::{Answer, Cost, Migration, Policy, Timestamp, Verb};
+use waterclock::{Answer, Cost, Decision, Migration, Policy, Timestamp, Verb};
 use waterclock_core::store::{
     Decide as _, Logs, Migrate as _, Reserve as _, ReservedUnits, State, Verdict, View,
 };
@@ -108,6 +108,16 @@ impl KeyState {
         }
         policy.record(&mut self.state(), now, &cost, verdict);
         Some(Answer::of(policy, self.view(), now, &cost, verdict))
+    }
+
+    /// The same, without the numbers of each limit.
+    #[inline]
+    pub(crate) fn spend_and_decide(&mut self, policy: &Policy, cost: u64) -> Option<Decision> {
+        let now = self.now;
+        if let (Some(one), [word]) = (policy.one_word(), &mut *self.words) {
+            return Some(one.check(word, now, cost)).filter(Decision::is_allowed);
+        }
+        self.spend(policy, cost).map(|answer| answer.decision)
     }
 
     /// The answer to a question about this key alone.

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use waterclock::{
-    Answer, Charge, Cost, Failure, Fallback, Hold, KeptChange, KeptChanges, KeyOverride, Migration,
-    OverridePage, Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp,
-    Verb,
+    Answer, Charge, Cost, Decision, Failure, Fallback, Hold, KeptChange, KeptChanges, KeyOverride,
+    Migration, OverridePage, Policy, Reserved, Serving, Settled, Settlement, Source, Store,
+    StoreError, Timestamp, Verb,
 };
 
 use crate::builder::RedisStoreBuilder;
@@ -136,6 +136,11 @@ impl Store for RedisStore {
     #[inline]
     fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
         self.store.apply_one_now(verb, charge)
+    }
+
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>> {
+        self.store.decide_now(charge)
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

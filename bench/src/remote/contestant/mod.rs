@@ -30,6 +30,11 @@ pub trait Limiter: Send + Sync + Sized + 'static {
 
     /// Whether one more unit passes.
     fn check(&self, key: &str) -> impl Future<Output = Result<bool, Error>> + Send;
+
+    /// Fails if something else than what is measured has answered.
+    fn verify(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 'a>>;

@@ -1,6 +1,7 @@
 //! What this node holds of its keys, and how it is spent: without a future, an allocation or a cryptographic hash of the key.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,8 +9,9 @@ use std::time::Duration;
 use ahash::RandomState;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
-use waterclock::{Answer, Clock, Lease, Policy, Source, Timestamp, TscClock};
+use waterclock::{Clock, Lease, Policy, Timestamp, TscClock};
 
+use super::leased::{Leased, MOST_PARTS, Part};
 use crate::call::{KeyCharge, Marks};
 use crate::policies::Entry;
 use crate::state::KeyState;
@@ -17,10 +19,6 @@ use crate::state::KeyState;
 /// The most keys that are watched for becoming hot, in all shards together.
 const MOST_KEYS: usize = 100_000;
 const SHARDS: usize = 64;
-/// How many units of an automatic lease are taken first.
-const FIRST_AUTO: u64 = 8;
-/// The most parts that one key's units are kept in; what is held beyond that is not returned.
-const MOST_PARTS: usize = 8;
 
 /// The keys that this node holds units of, or may soon.
 pub(crate) struct Leases {
@@ -35,45 +33,33 @@ pub(crate) struct Leases {
     pub(super) sweep_every_ms: AtomicU64,
 }
 
-type Shard = HashMap<KeyId, Box<Leased>, RandomState>;
+type Shard = HashMap<KeyId, Box<Leased>, BuildHasherDefault<Fingerprint>>;
 
 /// A fingerprint of a policy's name and a key, seeded by the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyId(u64);
 
+/// Hashes a [`KeyId`] to itself: it is a hash already.
+#[derive(Default)]
+struct Fingerprint(u64);
+
+impl Hasher for Fingerprint {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id;
+    }
+}
+
 /// Who takes units of a key from the store: one caller at a time.
 pub(super) type Taking = OwnedMutexGuard<()>;
-
-/// What this node holds of one key.
-struct Leased {
-    key: KeyCharge,
-    /// The change of policies after which `key` was looked up.
-    version: u64,
-    /// Counts how often what is held was dropped: units that were asked for before are not kept.
-    generation: u64,
-    seen: Timestamp,
-    /// Units by when they run out, the first first; those are spent first.
-    parts: VecDeque<Part>,
-    /// Units that ran out and are to be returned.
-    expired: Vec<Part>,
-    /// The key as if only what was spent had been charged, and when that was so.
-    mirror: Option<(KeyState, Timestamp)>,
-    /// How many units are held at most; what is asked for adapts it if the lease is automatic.
-    size: u64,
-    taken_at: Timestamp,
-    /// Whether more is taken before all is spent. Not if the store had fewer units than were asked for, or did not answer:
-    /// then it is asked again when these are spent.
-    refills_ahead: bool,
-    taking: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// Units that were taken in one call.
-pub(super) struct Part {
-    pub(super) left: u64,
-    pub(super) until: Timestamp,
-    /// By which they are returned, if their limits need that.
-    pub(super) marks: Option<Marks>,
-}
 
 /// A key whose check was not answered from what is held.
 pub(super) struct Visit {
@@ -142,25 +128,30 @@ impl Leases {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Answers a check from what is held; and who should take more, if that is about to be used up.
+    /// Answers a check from what is held, or refuses one of a key that is watched; and who should take more, if what is
+    /// held is about to be used up.
     #[inline]
-    pub(crate) fn spend(
+    pub(super) fn spend<T>(
         &self,
-        policy: &str,
-        key: &[u8],
+        (policy, key): (&str, &[u8]),
         cost: u64,
-    ) -> Option<(Answer, Option<(KeyId, Taking)>)> {
+        spend: impl FnOnce(&mut KeyState, &Policy, u64) -> Option<T>,
+        refusal: impl FnOnce(&KeyCharge) -> Option<T>,
+    ) -> Option<(T, Option<(KeyId, Taking)>)> {
         if !self.is_used.load(Ordering::Relaxed) {
             return None;
         }
-        self.spend_by(self.id(policy, key), cost)
+        self.spend_by(self.id(policy, key), cost, spend, refusal)
     }
 
-    pub(super) fn spend_by(
+    #[inline]
+    pub(super) fn spend_by<T>(
         &self,
         id: KeyId,
         cost: u64,
-    ) -> Option<(Answer, Option<(KeyId, Taking)>)> {
+        spend: impl FnOnce(&mut KeyState, &Policy, u64) -> Option<T>,
+        refusal: impl FnOnce(&KeyCharge) -> Option<T>,
+    ) -> Option<(T, Option<(KeyId, Taking)>)> {
         let now = self.now();
         let version = self.version.load(Ordering::Acquire);
         let mut shard = self.shard(id).lock();
@@ -168,10 +159,13 @@ impl Leases {
         if leased.version != version {
             return None;
         }
-        let answer = leased.spend(cost, now)?;
+        let Some(answer) = leased.spend(cost, now, spend) else {
+            let answer = refusal(&leased.key)?;
+            leased.seen = now;
+            return Some((answer, None));
+        };
         leased.seen = now;
-        let taking =
-            if leased.is_low() { leased.taking.clone().try_lock_owned().ok() } else { None };
+        let taking = if leased.is_low() { leased.start_refill() } else { None };
         Some((answer, taking.map(|taking| (id, taking))))
     }
 
@@ -246,6 +240,7 @@ impl Leases {
                 return None;
             }
             leased.set_expired_aside(now);
+            leased.adapt_mark();
             leased.refills_ahead = taken.filled == taken.asked;
             leased.push(taken, taken.sent.after(plan.lease.ttl()));
             let mut state = taken.state.clone();
@@ -260,7 +255,7 @@ impl Leases {
 
     /// The store did not answer: it is not asked ahead.
     pub(super) fn note_failure(&self, id: KeyId) {
-        self.with(id, |leased| leased.refills_ahead = false);
+        self.with(id, |leased| (leased.refills_ahead, leased.is_refilling) = (false, false));
     }
 
     /// Keeps units that could not be returned, for another try.
@@ -327,130 +322,6 @@ fn make_room(shard: &mut Shard) -> Option<()> {
     let cold = some.find(|(_, leased)| leased.mirror.is_none() && leased.is_idle());
     let id = *cold?.0;
     shard.remove(&id).map(drop)
-}
-
-impl Leased {
-    fn new(key: &KeyCharge, version: u64, now: Timestamp) -> Self {
-        Self {
-            key: key.clone(),
-            version,
-            generation: 0,
-            seen: Timestamp::ZERO,
-            parts: VecDeque::new(),
-            expired: Vec::new(),
-            mirror: None,
-            size: 0,
-            taken_at: now,
-            refills_ahead: true,
-            taking: Arc::default(),
-        }
-    }
-
-    /// Spends from what is held.
-    fn spend(&mut self, cost: u64, now: Timestamp) -> Option<Answer> {
-        self.set_expired_aside(now);
-        if self.parts.front()?.left < cost && self.held() < cost {
-            return None;
-        }
-        let (state, at) = self.mirror.as_mut()?;
-        state.now = state.now.after(now.since(*at));
-        *at = now.max(*at);
-        let answer = state.spend(&self.key.entry.policy, cost)?;
-        self.pay(cost);
-        Some(answer.with_source(Source::Lease))
-    }
-
-    /// Whether more should be taken before callers have to wait for it.
-    #[inline]
-    fn is_low(&self) -> bool {
-        let low = self.size / 4;
-        self.refills_ahead
-            && self.parts.front().is_none_or(|front| front.left <= low)
-            && self.held() <= low
-    }
-
-    /// Units that can be spent, once those that ran out are set aside.
-    fn held(&self) -> u64 {
-        self.parts.iter().map(|part| part.left).sum()
-    }
-
-    /// Drops what is held. It stays charged, which admits less.
-    fn drop_units(&mut self) {
-        self.generation += 1;
-        self.parts.clear();
-        self.expired.clear();
-        self.mirror = None;
-    }
-
-    /// Pays a cost of what is held, which is enough.
-    fn pay(&mut self, cost: u64) {
-        let mut owed = cost;
-        while owed > 0
-            && let Some(front) = self.parts.front_mut()
-        {
-            let paid = owed.min(front.left);
-            (front.left, owed) = (front.left - paid, owed - paid);
-            if front.left == 0 {
-                self.parts.pop_front();
-            }
-        }
-        debug_assert_eq!(owed, 0, "more was admitted than was held");
-    }
-
-    fn push(&mut self, taken: &Taken, until: Timestamp) {
-        if taken.filled == 0 {
-            return;
-        }
-        if self.parts.len() == MOST_PARTS {
-            // The oldest is about to run out.
-            self.parts.pop_front();
-        }
-        self.parts.push_back(Part { left: taken.filled, until, marks: taken.marks.clone() });
-    }
-
-    #[inline]
-    fn set_expired_aside(&mut self, now: Timestamp) {
-        while self.parts.front().is_some_and(|part| now >= part.until) {
-            let part = self.parts.pop_front().filter(|_| self.expired.len() < MOST_PARTS);
-            self.expired.extend(part);
-        }
-    }
-
-    /// Takes out units that ran out.
-    fn take_expired(&mut self, now: Timestamp) -> Vec<Part> {
-        self.set_expired_aside(now);
-        std::mem::take(&mut self.expired)
-    }
-
-    /// Whether nothing is held, and no caller takes units or is about to.
-    fn is_idle(&self) -> bool {
-        self.parts.is_empty() && self.expired.is_empty() && Arc::strong_count(&self.taking) == 1
-    }
-
-    /// Goes on under the present definition of its policy; returns what was held under another.
-    fn renew(&mut self, key: &KeyCharge, version: u64) -> Option<(KeyCharge, Vec<Part>)> {
-        self.version = version;
-        if Arc::ptr_eq(&self.key.entry, &key.entry) {
-            return None;
-        }
-        let parts = self.expired.drain(..).chain(self.parts.drain(..)).collect();
-        let old = std::mem::replace(&mut self.key, key.clone());
-        (self.mirror, self.size, self.refills_ahead) = (None, 0, true);
-        Some((old, parts))
-    }
-
-    /// How many units to hold: as many as the policy says, or as are spent in about an eighth of their time.
-    fn adapt(&mut self, lease: Lease, most: u64, now: Timestamp) {
-        let since = now.since(self.taken_at);
-        self.taken_at = now;
-        self.size = match lease {
-            Lease::Auto if self.size == 0 => most.min(FIRST_AUTO),
-            Lease::Auto if since < lease.ttl() / 8 => self.size.saturating_mul(2).min(most),
-            Lease::Auto if since > lease.ttl() / 2 => (self.size / 2).max(1).min(most),
-            Lease::Auto => self.size.min(most),
-            _ => most,
-        };
-    }
 }
 
 /// Whether units can be given back whenever they were charged: to buckets. Units that were charged to a window are

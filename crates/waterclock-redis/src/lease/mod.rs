@@ -8,17 +8,21 @@
 //! to a window that has not ended.
 
 mod book;
+mod leased;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(crate) use book::Leases;
-use book::{KeyId, Part, Plan, Taken, Taking, Visit, is_of_buckets, sweep_every};
+use book::{KeyId, Plan, Taken, Taking, Visit, is_of_buckets, sweep_every};
+use leased::Part;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
-use waterclock::{Answer, Charge, Failure, Lease, Mode, Policy, StoreError, Verb};
+use waterclock::{
+    Answer, Charge, Decision, Failure, Lease, Mode, Policy, Source, StoreError, Verb,
+};
 
 use crate::call::{Action, Call, KeyCharge, Marks};
 use crate::direct::Direct;
@@ -33,11 +37,40 @@ impl Direct {
     /// Answers a check of one key from what this node holds of it, without waiting.
     #[inline]
     pub(crate) fn spend_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Answer> {
-        if verb != Verb::Check || charge.factor.is_some() {
+        if verb != Verb::Check {
+            return None;
+        }
+        let spend = |state: &mut KeyState, policy: &Policy, cost| {
+            state.spend(policy, cost).map(|answer| answer.with_source(Source::Lease))
+        };
+        self.spend_or_refuse(charge, spend, |answer| answer)
+    }
+
+    /// The same, if only the decision matters.
+    #[inline]
+    pub(crate) fn spend_and_decide(&self, charge: &Charge<'_>) -> Option<(Decision, Source)> {
+        let spend = |state: &mut KeyState, policy: &Policy, cost| {
+            state.spend_and_decide(policy, cost).map(|decision| (decision, Source::Lease))
+        };
+        self.spend_or_refuse(charge, spend, |answer| (answer.decision, answer.source))
+    }
+
+    /// Spends by `spend`; where nothing is held, passes a refusal that still holds to `refuse`.
+    #[inline]
+    fn spend_or_refuse<T>(
+        &self,
+        charge: &Charge<'_>,
+        spend: impl FnOnce(&mut KeyState, &Policy, u64) -> Option<T>,
+        refuse: impl FnOnce(Answer) -> T,
+    ) -> Option<T> {
+        if charge.factor.is_some() {
             return None;
         }
         let cost = charge.cost.plain().filter(|cost| *cost > 0)?;
-        let (answer, more) = self.leases.spend(charge.policy, charge.key, cost)?;
+        let refusal =
+            |key: &KeyCharge| self.denied.answer(key, &charge.cost, Instant::now()).map(refuse);
+        let (answer, more) =
+            self.leases.spend((charge.policy, charge.key), cost, spend, refusal)?;
         if let Some((id, taking)) = more {
             self.refill_soon(id, taking);
         }
@@ -72,14 +105,16 @@ impl Direct {
         if let Some(answer) = self.spend_held(id, cost) {
             return Ok(Some(answer));
         }
-        if let Some(answer) = self.denied.answer(key, Instant::now()) {
+        if let Some(answer) = self.denied.answer(key, &key.cost, Instant::now()) {
             return Ok(Some(answer));
         }
         self.take_for(id, key, cost, by).await
     }
 
     fn spend_held(&self, id: KeyId, cost: u64) -> Option<Answer> {
-        self.leases.spend_by(id, cost).map(|(answer, _)| answer)
+        let spend = |state: &mut KeyState, policy: &Policy, cost| state.spend(policy, cost);
+        let (answer, _) = self.leases.spend_by(id, cost, spend, |_| None)?;
+        Some(answer.with_source(Source::Lease))
     }
 
     /// The most units of a key that this node may hold.

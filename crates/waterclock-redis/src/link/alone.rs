@@ -32,7 +32,7 @@ impl Link {
             if patience.by <= now {
                 return Some(Err(CallError::GaveUp { is_sent: false }));
             }
-            let cmd = encode_call(request.script(), &[request], whole);
+            let cmd = encode_call(request.script(), &[request], 1, whole);
             let sent = connection.redis.send_packed_command(&cmd);
             turn.is_asking = true;
             let reply = timeout_at(patience.by.min(now + deadline), sent).await;

@@ -13,6 +13,7 @@ for i = 1, 2 do
   need('GET', ARGV[i])
   need('SET', ARGV[i], '0', 'PX', '1')
 end
+need('MGET', ARGV[1])
 need('DEL', ARGV[1])
 need('GETRANGE', ARGV[1], '0', '1')
 need('SETRANGE', ARGV[1], '0', '1')

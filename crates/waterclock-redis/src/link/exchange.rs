@@ -19,6 +19,8 @@ const TRIES: u32 = 3;
 struct Command {
     script: &'static Script,
     pending: Vec<Pending>,
+    /// How many of the first requests have keys that differ.
+    differ: usize,
 }
 
 /// The outcome of the commands of a batch.
@@ -254,7 +256,14 @@ impl Request {
 }
 
 /// A script call that serves these requests.
-pub(super) fn encode_call(script: &Script, requests: &[&Request], whole: bool) -> Cmd {
+///
+/// The short script is told how many of the first keys differ from each other: it reads those at once.
+pub(super) fn encode_call(
+    script: &Script,
+    requests: &[&Request],
+    differ: usize,
+    whole: bool,
+) -> Cmd {
     let keys = || requests.iter().flat_map(|request| request.keys());
     let args = || requests.iter().flat_map(|request| request.args());
     let name = if whole { &*script.source } else { &*script.digest };
@@ -270,6 +279,9 @@ pub(super) fn encode_call(script: &Script, requests: &[&Request], whole: bool) -
     if let Some(Request::Short { at, .. } | Request::Check { at, .. }) = requests.first() {
         TraceTime::args(at.as_ref()).iter().for_each(|arg| _ = cmd.arg(arg));
     }
+    if let Some(Request::Short { .. }) = requests.first() {
+        cmd.arg(differ);
+    }
     for run in requests.chunk_by(|a, b| a.numbers() == b.numbers()) {
         if let Request::Short { span_us, depth_us, tag, .. } = run[0] {
             cmd.arg(*span_us).arg(*depth_us).arg(tag.digits()).arg(run.len());
@@ -277,6 +289,21 @@ pub(super) fn encode_call(script: &Script, requests: &[&Request], whole: bool) -
     }
     args().for_each(|arg| _ = cmd.arg(&**arg));
     cmd
+}
+
+/// Moves requests behind the others whose key may be that of an earlier one; returns how many come before them.
+fn move_repeats_back(pending: &mut Vec<Pending>) -> usize {
+    let mut slots = Vec::with_capacity(pending.len());
+    // By slot, which is a hash of the key. Few keys share one by chance, and nothing is lost where they do.
+    let is_repeat = |one: &mut Pending| {
+        let is_known = slots.contains(&one.slot());
+        slots.push(one.slot());
+        is_known
+    };
+    let mut repeats: Vec<Pending> = pending.extract_if(.., is_repeat).collect();
+    let differ = pending.len();
+    pending.append(&mut repeats);
+    differ
 }
 
 /// Whether the server does not have the script.
@@ -311,14 +338,15 @@ pub(super) fn found(now: Value, found: Value) -> Result<Vec<Value>, CallError> {
 
 impl Command {
     /// Requests that one script call can serve.
-    fn new(pending: Vec<Pending>) -> Self {
+    fn new(mut pending: Vec<Pending>) -> Self {
         let script = pending.first().map_or(&*SHORT, |first| first.request.script());
-        Self { script, pending }
+        let differ = move_repeats_back(&mut pending);
+        Self { script, pending, differ }
     }
 
     fn encode(&self, whole: bool) -> Cmd {
         let requests: Vec<&Request> = self.pending.iter().map(|one| &one.request).collect();
-        encode_call(self.script, &requests, whole)
+        encode_call(self.script, &requests, self.differ, whole)
     }
 
     fn asks(&self) -> bool {

@@ -184,6 +184,14 @@ async fn a_refused_hot_key_is_not_asked_for() {
         assert_eq!(check(&store, one("key")).await.source, Source::DeniedCache);
     }
     assert_eq!(script_calls(&server), before);
+    // It need not wait, until something is given back.
+    let refused = store.apply_one_now(Verb::Check, &one("key")).unwrap().unwrap();
+    assert_eq!((refused.source, refused.decision.granted()), (Source::DeniedCache, 0));
+    let (decision, source) = store.decide_now(&one("key")).unwrap().unwrap();
+    assert_eq!((decision.is_allowed(), source), (false, Source::DeniedCache));
+    store.apply(Verb::Refund, &[one("key")]).await.unwrap();
+    assert_eq!(store.apply_one_now(Verb::Check, &one("key")), None);
+    assert!(check(&store, one("key")).await.decision.is_allowed());
 }
 
 /// Without Redis a lease is spent to its end, then the node's share.
@@ -335,6 +343,8 @@ async fn a_hot_key_is_answered_at_once_under_its_present_limits() {
     let answer = now("key").unwrap().unwrap();
     assert_eq!((answer.source, answer.decision.remaining()), (Source::Lease, Some(996)));
     assert_eq!(now("another"), None);
+    let (decision, source) = store.decide_now(&one("key")).unwrap().unwrap();
+    assert_eq!((source, decision.remaining()), (Source::Lease, Some(995)));
     // A cost that is more than is held, a peek and a factor are for Redis.
     assert_eq!(store.apply_one_now(Verb::Check, &units("key", 101)), None);
     assert_eq!(store.apply_one_now(Verb::Peek, &one("key")), None);
@@ -343,7 +353,7 @@ async fn a_hot_key_is_answered_at_once_under_its_present_limits() {
     store.set_policy_as(still_bucket(10), serving).await.unwrap();
     assert_eq!(now("key"), None);
     let answer = check(&store, one("key")).await;
-    assert_eq!(answer.decision.remaining(), Some(5), "four were spent before");
+    assert_eq!(answer.decision.remaining(), Some(4), "five were spent before");
 }
 
 /// Units of a key that was reset are not returned: they would be given back twice.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock_core::store::Migration;
-use waterclock_core::{Cost, Policy};
+use waterclock_core::{Cost, Decision, Policy};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
@@ -405,6 +405,19 @@ impl<S: Store + 'static> Store for Fallback<S> {
         let answer = self.shared.store.apply_one_now(verb, charge)?.ok()?;
         self.note_answers(slice::from_ref(&answer));
         Some(Ok(answer))
+    }
+
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>> {
+        if self.shared.breaker.is_some() {
+            return None;
+        }
+        let (decision, source) = self.shared.store.decide_now(charge)?.ok()?;
+        if source == Source::Authoritative {
+            self.note_answer();
+            self.reconcile_soon();
+        }
+        Some(Ok((decision, source)))
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

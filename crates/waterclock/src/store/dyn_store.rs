@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterclock_core::{Cost, Policy};
+use waterclock_core::{Cost, Decision, Policy};
 
 use super::{
     Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration, OverridePage,
-    Reserved, Settled, Settlement, Store, StoreError, Verb, now_or_never,
+    Reserved, Settled, Settlement, Source, Store, StoreError, Verb, now_or_never,
 };
 use crate::fallback::Serving;
 
@@ -54,6 +54,7 @@ trait Erased: Send + Sync {
         charges: &[Charge<'_>],
     ) -> Option<Result<Vec<Answer>, StoreError>>;
     fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>>;
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>>;
     fn reserve_now(&self, hold: &Hold<'_>) -> Option<Result<Reserved, StoreError>>;
     fn settle_now(&self, id: &str, with: Settlement<'_>) -> Option<Result<Settled, StoreError>>;
     fn set_policy(&self, policy: Policy) -> Boxed<'_, ()>;
@@ -110,6 +111,10 @@ impl<S: Store> Erased for S {
 
     fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
         Store::apply_one_now(self, verb, charge)
+    }
+
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>> {
+        Store::decide_now(self, charge)
     }
 
     fn reserve_now(&self, hold: &Hold<'_>) -> Option<Result<Reserved, StoreError>> {
@@ -283,6 +288,10 @@ impl Store for DynStore {
 
     fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
         self.0.apply_one_now(verb, charge)
+    }
+
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>> {
+        self.0.decide_now(charge)
     }
 
     fn answers_at_once(&self) -> bool {

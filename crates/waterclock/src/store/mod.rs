@@ -236,6 +236,14 @@ pub trait Store: Send + Sync {
         Some(answers.and_then(only_answer))
     }
 
+    /// A check of one charge as [`apply_one_now`](Self::apply_one_now), of which only the decision matters: the numbers of
+    /// each limit need not be computed.
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>) -> Option<Result<(Decision, Source), StoreError>> {
+        let answer = self.apply_one_now(Verb::Check, charge)?;
+        Some(answer.map(|answer| (answer.decision, answer.source)))
+    }
+
     /// Decides about all charges as a check does and, if they are admitted, holds them until they are
     /// settled. The same id with the same charges answers the same reservation and charges nothing; with
     /// other charges it is an error.
@@ -379,7 +387,11 @@ async fn only_decision<S: Store + ?Sized>(
     cost: Cost,
 ) -> Result<Decision, StoreError> {
     let charge = Charge::new(policy, key, cost);
-    if let Some(answer) = store.apply_one_now(verb, &charge) {
+    if verb == Verb::Check {
+        if let Some(decided) = store.decide_now(&charge) {
+            return Ok(decided?.0);
+        }
+    } else if let Some(answer) = store.apply_one_now(verb, &charge) {
         return Ok(answer?.decision);
     }
     let answers = store.apply(verb, slice::from_ref(&charge)).await?;

@@ -10,7 +10,7 @@ use waterclock_redis::{RedisStore, RedisStoreBuilder};
 use super::DENY;
 use crate::scene::{HOUR, PATIENT, SECOND, asking, one, still_bucket, units};
 
-pub(crate) const LEAST: &str = "~wc* +eval +evalsha +get +set +del +getrange +setrange +pexpire +persist +hget +hset +hdel +hkeys +time";
+pub(crate) const LEAST: &str = "~wc* +eval +evalsha +get +mget +set +del +getrange +setrange +pexpire +persist +hget +hset +hdel +hkeys +time";
 const CLUSTER: &str = "+cluster|slots +asking";
 const WAIT: &str = "+wait";
 const CLEAR: &str = "+scan +unlink";
