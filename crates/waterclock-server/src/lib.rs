@@ -18,6 +18,7 @@ mod lasting;
 mod listen;
 pub mod observe;
 mod off_workers;
+pub mod otlp;
 mod pace;
 mod rarely;
 mod reload;

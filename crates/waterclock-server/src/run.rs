@@ -13,6 +13,7 @@ use crate::face;
 use crate::listen::{Listener, Listeners};
 use crate::observe::{Face, Metrics};
 use crate::off_workers::off_workers;
+use crate::otlp::{self, Settings};
 use crate::reload::{Files, InForce, RestartSettings, keep_reloading};
 use crate::server::{Identity, Phase, Server};
 use crate::timing::Timing;
@@ -23,6 +24,8 @@ use waterclock_config::{Config, Invalid};
 const POLL_STORE: Duration = Duration::from_millis(500);
 /// The most refused keys are those since the beginning of the last such time.
 const ROTATE_REFUSALS: Duration = Duration::from_secs(300);
+/// How long a collector may take for what is left when the server stops.
+const FLUSH: Duration = Duration::from_millis(500);
 /// Decisions are sampled for the history.
 const SAMPLE: Duration = Duration::from_secs(1);
 
@@ -34,7 +37,8 @@ pub async fn run(
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Invalid> {
-    let running = Running::start(config, listeners, Timing::default()).await?;
+    let mut running = Running::start(config, listeners, Timing::default()).await?;
+    running.export_by_environment();
     shutdown.await;
     running.stop().await;
     Ok(())
@@ -45,6 +49,7 @@ pub struct Running {
     server: Arc<Server>,
     listening: JoinSet<()>,
     others: JoinSet<()>,
+    exports: JoinSet<()>,
     reload: mpsc::Sender<()>,
     timing: Timing,
 }
@@ -102,13 +107,27 @@ impl Running {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), every));
         }
-        Ok(Running { server, listening, others, reload, timing })
+        Ok(Running { server, listening, others, exports: JoinSet::new(), reload, timing })
     }
 
     /// What all connections share.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         &self.server
+    }
+
+    /// Exports spans and metrics to a collector from now on.
+    pub fn export(&mut self, settings: Settings) {
+        otlp::export(&self.server, settings, &mut self.exports);
+    }
+
+    /// The same if the standard variables of OpenTelemetry name a collector. One that is wrong is logged.
+    pub fn export_by_environment(&mut self) {
+        match Settings::from_env() {
+            Ok(settings) => settings.into_iter().for_each(|settings| self.export(settings)),
+            // Decisions matter more than their telemetry.
+            Err(why) => warn!("{why}; nothing is exported"),
+        }
     }
 
     /// Reads the file again, changed or not.
@@ -130,6 +149,9 @@ impl Running {
         }
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
+        // What is left is sent, if the collector takes it soon.
+        _ = timeout(FLUSH, async { while self.exports.join_next().await.is_some() {} }).await;
+        self.exports.shutdown().await;
         let server = Arc::clone(&self.server);
         off_workers(move || server.engine.save_and_release()).await;
         self.server.engine.close().await;

@@ -103,7 +103,8 @@ fn every_file_is_listed() {
         });
         let mut listed: Vec<String> =
             serde_json::from_value(list.expect("a list")).expect("names of files");
-        (files.sort(), listed.sort());
+        files.sort();
+        listed.sort();
         assert_eq!(files, listed, "{folder}");
     }
 }

@@ -3,15 +3,18 @@
 //! The buckets are finer than the ones that are exported, so that a quantile is at most half above the truth.
 
 use std::array;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::Face;
 use super::metrics::BUCKETS;
+use crate::otlp::in_digits;
 
 /// Buckets in a factor of ten.
 const STEPS: [u64; 9] = [1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000, 8_000];
@@ -39,6 +42,15 @@ const EDGES_NS: [u64; EDGES] = {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Durations {
     of: Arc<[OfFace; 3]>,
+    /// The last decision of a sampled caller in each exported bucket, by protocol.
+    exemplars: Arc<Mutex<BTreeMap<(usize, usize), Exemplar>>>,
+}
+
+/// A decision as an example of its bucket.
+#[derive(Debug)]
+struct Exemplar {
+    trace: [u8; 16],
+    seconds: f64,
 }
 
 #[derive(Debug)]
@@ -64,6 +76,35 @@ impl Durations {
         let of = &self.of[face as usize];
         of.counts[bucket].fetch_add(1, Ordering::Relaxed);
         of.sum_ns.fetch_add(took, Ordering::Relaxed);
+    }
+
+    /// Remembers the trace of a decision.
+    pub(super) fn note_exemplar(&self, face: Face, took: Duration, trace: [u8; 16]) {
+        let seconds = took.as_secs_f64();
+        let bucket = BUCKETS.iter().position(|edge| seconds <= *edge).unwrap_or(BUCKETS.len());
+        self.exemplars.lock().insert((face as usize, bucket), Exemplar { trace, seconds });
+    }
+
+    /// The text of all metrics with the exemplars of this one, which has its buckets in the order of protocols.
+    pub(super) fn with_exemplars(&self, text: String) -> String {
+        const BUCKET: &str = "waterclock_decision_duration_seconds_bucket";
+        let exemplars = self.exemplars.lock();
+        if exemplars.is_empty() {
+            return text;
+        }
+        let (mut with, mut place) = (String::with_capacity(text.len()), 0);
+        for line in text.lines() {
+            with.push_str(line);
+            if line.starts_with(BUCKET) {
+                let of = (place / (BUCKETS.len() + 1), place % (BUCKETS.len() + 1));
+                place += 1;
+                if let Some(Exemplar { trace, seconds }) = exemplars.get(&of) {
+                    with.push_str(&format!(" # {{trace_id=\"{}\"}} {seconds}", in_digits(trace)));
+                }
+            }
+            with.push('\n');
+        }
+        with
     }
 
     pub(super) fn counts(&self, face: Face) -> Counts {

@@ -1,5 +1,6 @@
 //! The numbers at `/metrics`.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use super::history::History;
 use super::tally::{Decisions, Tally, Totals};
 use crate::connections::Reason;
 use crate::engine::StoreNodes;
+use crate::otlp::Tracer;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 pub(super) const BUCKETS: [f64; 14] =
@@ -57,6 +59,8 @@ pub struct Metrics {
     pub(crate) rlqs_streams: Gauge,
     pub(crate) rlqs_buckets: Gauge,
     rlqs_assignments: Family<Labels<1>, Counter>,
+    otlp_dropped: Family<Labels<1>, Counter>,
+    tracer: OnceLock<Tracer>,
     /// How many configurations were put in force.
     pub generation: Gauge,
     /// 1 if the last configuration that was offered is in force.
@@ -127,6 +131,8 @@ impl Default for Metrics {
         let help = "Buckets that proxies report on streams of quota";
         let rlqs_buckets = registered(to, "rlqs_buckets", help);
         let rlqs_assignments = registered(to, "rlqs_assignments", "Assignments sent to proxies");
+        let otlp_dropped =
+            registered(to, "otlp_dropped", "Spans and exports of metrics that no collector got");
         let help = "How many configurations were put in force";
         let generation = registered(to, "config_generation", help);
         let help = "1 if the last configuration offered is in force";
@@ -161,6 +167,8 @@ impl Default for Metrics {
             rlqs_streams,
             rlqs_buckets,
             rlqs_assignments,
+            otlp_dropped,
+            tracer: OnceLock::new(),
             generation,
             last_reload_success,
         }
@@ -327,6 +335,27 @@ impl Metrics {
         self.rlqs_assignments.get_or_create(&[("kind", kind.to_owned())]).inc();
     }
 
+    /// Where spans go, if they are exported.
+    #[inline]
+    pub(crate) fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.get()
+    }
+
+    /// Exports spans from now on; the first exporter stays.
+    pub(crate) fn set_tracer(&self, tracer: Tracer) {
+        _ = self.tracer.set(tracer);
+    }
+
+    /// How much of a kind of data no collector got.
+    pub(crate) fn otlp_dropped(&self, signal: &str) -> Counter {
+        self.otlp_dropped.get_or_create(&[("signal", signal.to_owned())]).clone()
+    }
+
+    /// Remembers the trace of a decision that took so long, as an example of its bucket.
+    pub(crate) fn note_exemplar(&self, face: Face, took: Duration, trace: [u8; 16]) {
+        self.decision_duration.note_exemplar(face, took, trace);
+    }
+
     fn since(&self, started: Timestamp) -> Duration {
         Duration::from_nanos(self.clock.now().as_nanos().saturating_sub(started.as_nanos()))
     }
@@ -337,6 +366,6 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a string does not fail.
         _ = encode(&mut text, &self.registry.lock());
-        text
+        self.decision_duration.with_exemplars(text)
     }
 }

@@ -10,6 +10,7 @@ mod grpc;
 mod hostile;
 mod http;
 mod kept;
+mod otlp;
 mod overload;
 mod patience;
 mod pools;

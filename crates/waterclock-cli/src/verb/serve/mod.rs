@@ -114,11 +114,12 @@ impl Serve {
         let mut end = signal(SignalKind::terminate()).map_err(cannot)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
-        let running = tokio::select! {
+        let mut running = tokio::select! {
             running = Running::start(config, listeners, Timing::default()) => running?,
             _ = end.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
         };
+        running.export_by_environment();
         if let Format::Text = self.format() {
             banner.show();
         }

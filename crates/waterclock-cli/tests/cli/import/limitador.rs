@@ -187,7 +187,8 @@ fn what_is_left_to_envoy_is_said() {
     ]);
     imported.has(&[
         "[policies.api-Writes] # limits:3",
-        "descriptor = []\nmatch = \"contains\"\nkey = []",
+        "descriptor = []",
+        "match = \"contains\"",
         "descriptor = [{ key = \"generic_key\", value = \"Writes\" }, { key = \"plan\", value = \"free\" }, { key = \"size(descriptors[0].x)\" }, { key = \"user\" }]",
         "descriptor = [{ key = \"generic_key\", value = \"5-per-60s\" }, { key = \"a\", value = \"1\" }]",
         "descriptor = [{ key = \"path\", value = \"/a*\" }]",

@@ -20,7 +20,7 @@ use waterclock::Clock as _;
 
 use super::descriptors::{Failed, Outcome, decide};
 use super::proto::{
-    CHECK_RATE_LIMIT, REPORT, RateLimitRequest, RateLimitResponse, SHOULD_RATE_LIMIT,
+    CHECK_RATE_LIMIT, Code, REPORT, RateLimitRequest, RateLimitResponse, SHOULD_RATE_LIMIT,
 };
 use super::request::{self, Descriptor, Hits, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
 use super::response::{refusal, response};
@@ -30,6 +30,7 @@ use crate::access::{Attempt, Role};
 use crate::buffers::{Hold, SMALL};
 use crate::connections::Guest;
 use crate::observe::Face;
+use crate::otlp::Span;
 use crate::server::Server;
 
 /// A message follows a byte that says whether it is compressed, and four with its length.
@@ -53,6 +54,15 @@ impl Method {
             CHECK_RATE_LIMIT => Some(Method::CheckRateLimit),
             REPORT => Some(Method::Report),
             _ => None,
+        }
+    }
+
+    /// The name of its span.
+    fn name(self) -> &'static str {
+        match self {
+            Method::ShouldRateLimit => "ShouldRateLimit",
+            Method::CheckRateLimit => "CheckRateLimit",
+            Method::Report => "Report",
         }
     }
 
@@ -87,11 +97,19 @@ pub(super) async fn answer(
     request: Request<Incoming>,
     guest: &Guest,
 ) -> Response<AnswerBody> {
+    let metrics = server.engine.metrics();
+    let method = Method::of(request.uri().path()).unwrap_or(Method::ShouldRateLimit);
+    let mut span = Span::begin(metrics, Face::Grpc, method.name(), request.headers());
     let mut undecided = Undecided { server, why: Some("the caller has canceled it".into()) };
-    match decided(server, request, guest).await {
-        Ok(response) => {
+    match decided(server, method, request, guest).await {
+        Ok((response, is_refused)) => {
             undecided.why = None;
-            unary(response)
+            let mut answer = unary(response);
+            if let Some(span) = &mut span {
+                span.set_outcome(if is_refused { "deny" } else { "allow" });
+                span.write_to(answer.headers_mut());
+            }
+            answer
         }
         Err(End::TooLarge(why)) => {
             undecided.why = Some(why.into());
@@ -126,11 +144,11 @@ impl Drop for Undecided<'_> {
 /// buffers before it is decoded.
 async fn decided(
     server: &Arc<Server>,
+    method: Method,
     request: Request<Incoming>,
     guest: &Guest,
-) -> Result<Bytes, End> {
+) -> Result<(Bytes, bool), End> {
     let (head, body) = request.into_parts();
-    let method = Method::of(head.uri.path()).unwrap_or(Method::ShouldRateLimit);
     let body = let_in(server, Role::Check, guest, &head.headers, body).await?;
     let mut hold = server.buffers().hold(Face::Grpc, guest.origin());
     let message = receive_in_time(server, body, &mut hold, MAX_MESSAGE).await?;
@@ -157,7 +175,8 @@ async fn decided(
     })?;
     let mut response = response(&outcomes, server.engine.metrics().clock().now());
     contained::put_together(&mut response.statuses, &places);
-    Ok(framed(&response, &outcomes))
+    let is_refused = response.overall_code() == Code::OverLimit;
+    Ok((framed(&response, &outcomes), is_refused))
 }
 
 /// The body of a call whose token has the role.

@@ -16,6 +16,7 @@ use super::request::{Call, Checks, Question};
 use crate::engine::{Check, Engine, Plan, Reply};
 use crate::face::charge::{Asked, takes_outcomes};
 use crate::observe::Face;
+use crate::otlp::{Span, traced};
 use waterclock_config::{DecisionLine, FactorJson};
 
 /// Check, peek, refund or reset.
@@ -25,6 +26,27 @@ pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Pr
 
 /// The same for a request that did not come through the router.
 pub(super) async fn answer(
+    engine: &Engine,
+    verb: Verb,
+    question: Question<'_>,
+) -> Result<http::Response<Bytes>, Problem> {
+    let name = verb_name(verb);
+    let span = Span::begin(engine.metrics(), Face::Http, name, question.headers);
+    traced(span, answer_untraced(engine, verb, question)).await
+}
+
+/// The span of a verb.
+fn verb_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Peek => "peek",
+        Verb::Refund => "refund",
+        Verb::Reset => "reset",
+        Verb::Debit | Verb::Report(_) => "report",
+        _ => "check",
+    }
+}
+
+async fn answer_untraced(
     engine: &Engine,
     verb: Verb,
     question: Question<'_>,
@@ -52,6 +74,12 @@ fn fields(query: &str) -> Result<FieldSet, Problem> {
 
 /// An outcome for error-rate limits, or a cost that is known only now.
 pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
+    let metrics = call.server.engine.metrics();
+    let span = Span::begin(metrics, Face::Http, "report", &call.parts.headers);
+    traced(span, report_untraced(&call)).await
+}
+
+async fn report_untraced(call: &Call<Checks>) -> Result<Response, Problem> {
     let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Report)?;
     let plan = call.server.engine.plan_knowing(charges.policies()).await;
     let verb = match options.outcome.as_ref().map(|word| &*word.0) {

@@ -21,10 +21,17 @@ use super::problem::{Problem, json};
 use super::request::{Call, Checks, PathOf};
 use crate::engine::{Check, Engine, Holding, Reservation, Terms};
 use crate::observe::Face;
+use crate::otlp::{Span, traced};
 use crate::server::Server;
 
 /// Holds the charges of a body until they are settled.
 pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
+    let metrics = call.server.engine.metrics();
+    let span = Span::begin(metrics, Face::Http, "reserve", &call.parts.headers);
+    traced(span, reserve_untraced(&call)).await
+}
+
+async fn reserve_untraced(call: &Call<Checks>) -> Result<Response, Problem> {
     let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Reserve)?;
     let terms = terms(&options)?;
     let engine = &call.server.engine;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use hyper::body::{Frame, SizeHint};
 use waterclock::Verb;
 use waterclock_config::Micros;
@@ -17,8 +17,11 @@ use super::check::{Decisions, refusal, to_checks, write_headers};
 use super::json::{self, FieldSet};
 use super::problem::{Problem, written};
 use super::request::{Call, Checks};
+use crate::connections::Guest;
 use crate::engine::PendingCheck;
 use crate::observe::Face;
+use crate::otlp::{Span, traced};
+use crate::server::Server;
 use crate::waits::{Charged, MAX_WITHIN, WaitError};
 
 /// Waits until the check of a body is admitted, or answers at once that it cannot be in time.
@@ -26,14 +29,24 @@ pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
     let (pending, within) = read(&call).await?;
     // Neither a place among requests nor the body is held while it waits.
     let (server, guest, parts) = call.into_waiting();
-    let (reply, charged) = server.wait(Face::Http, &guest, &pending, within).await?;
+    let span = Span::begin(server.engine.metrics(), Face::Http, "wait", &parts.headers);
+    traced(span, wait_untraced(&server, &guest, &parts.headers, (&pending, within))).await
+}
+
+async fn wait_untraced(
+    server: &Arc<Server>,
+    guest: &Arc<Guest>,
+    headers: &HeaderMap,
+    (pending, within): (&Arc<PendingCheck>, Duration),
+) -> Result<Response, Problem> {
+    let (reply, charged) = server.wait(Face::Http, guest, pending, within).await?;
     let plan = server.engine.plan();
     let (checks, replies) = ([pending.check(&plan)?], [reply]);
     let is_admitted = replies.iter().all(|reply| reply.answer.decision.is_allowed());
     let body = Decisions::new(&checks, &replies, is_admitted, true);
     let mut response = match is_admitted {
         true => written(StatusCode::OK, json::write(&body, FieldSet::ALL, 1)),
-        false => refusal(&parts.headers, &checks, &replies, &body, FieldSet::ALL),
+        false => refusal(headers, &checks, &replies, &body, FieldSet::ALL),
     };
     write_headers(&checks, &replies, response.headers_mut());
     Ok(response.map(|body| Body::new(AnswerBody { body: body.into(), charged })))

@@ -27,6 +27,7 @@ use crate::access::Role;
 use crate::buffers::Hold;
 use crate::connections::Guest;
 use crate::observe::Face;
+use crate::otlp::Span;
 use crate::server::Server;
 
 /// What the paths of all methods begin with.
@@ -66,6 +67,22 @@ impl Method {
         })
     }
 
+    /// The name of its span.
+    fn name(self) -> &'static str {
+        match self {
+            Method::One(Verb::Peek) => "Peek",
+            Method::One(Verb::Refund) => "Refund",
+            Method::One(_) => "Check",
+            Method::CheckAll => "CheckAll",
+            Method::Reserve => "Reserve",
+            Method::Commit => "Commit",
+            Method::Cancel => "Cancel",
+            Method::Report => "Report",
+            Method::Wait => "Wait",
+            Method::Watch => "Watch",
+        }
+    }
+
     fn role(self) -> Role {
         if self == Method::Watch { Role::Read } else { Role::Check }
     }
@@ -87,7 +104,14 @@ pub(super) async fn answer(
     request: Request<Incoming>,
     guest: &Arc<Guest>,
 ) -> Response<AnswerBody> {
-    decided(server, request, guest).await.unwrap_or_else(|end| {
+    let name = Method::of(request.uri().path()).map_or("unknown", Method::name);
+    let mut span = Span::begin(server.engine.metrics(), Face::Grpc, name, request.headers());
+    let mut answer = decided(server, request, guest).await;
+    if let Some(span) = &mut span {
+        span.set_outcome(if answer.is_ok() { "answered" } else { "error" });
+        _ = answer.as_mut().map(|answer| span.write_to(answer.headers_mut()));
+    }
+    answer.unwrap_or_else(|end| {
         let status = match end {
             End::TooLarge(_) => {
                 Status::out_of_range(format!("a message may have {MAX_MESSAGE} bytes"))
