@@ -13,12 +13,14 @@ mod descriptors;
 pub mod engine;
 mod examine;
 mod face;
+mod identity;
 mod lasting;
 mod listen;
 pub mod observe;
 mod off_workers;
 mod pace;
 mod rarely;
+pub mod reference;
 mod reload;
 mod requests;
 pub mod rules;
@@ -27,6 +29,7 @@ mod server;
 mod timing;
 mod tls;
 mod waits;
+mod xds;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;
@@ -34,12 +37,13 @@ pub use self::examine::{Outside, examine};
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;
 pub use self::face::resp::parse as resp;
-pub use self::listen::Listeners;
+pub use self::listen::{Listeners, SidePort};
 pub use self::reload::{LastReload, ReloadStatus, Reloads};
 pub use self::run::{Running, run};
 pub use self::server::{Phase, Server};
 pub use self::timing::{Patience, Room, Timing};
 pub use self::tls::Authorities;
+pub use self::xds::{XdsState, XdsStatus};
 
 /// Tests the examples of the page that registries show.
 #[cfg(doctest)]

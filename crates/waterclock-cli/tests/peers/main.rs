@@ -10,6 +10,7 @@ mod dashboard;
 mod deployed;
 mod edge;
 mod envoy;
+mod envoy_gateway;
 mod forge;
 mod installed;
 mod kubernetes;

@@ -69,10 +69,7 @@ impl MostWithin {
             let soon_us = first_us.saturating_add((self.window_us / TWENTIETH).max(1));
             self.worst = Worst {
                 requests: recent.allowed.len() as u64,
-                soon: recent
-                    .allowed
-                    .partition_point(|(at_us, _)| *at_us < soon_us)
-                    as u64,
+                soon: recent.allowed.partition_point(|(at_us, _)| *at_us < soon_us) as u64,
                 first_us,
                 last_us: t_us,
             };

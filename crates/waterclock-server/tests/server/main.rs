@@ -21,3 +21,4 @@ mod shared;
 mod strangers;
 mod tls;
 mod waits;
+mod xds;

@@ -61,7 +61,7 @@ pub(super) async fn answer(
         }
         Err(End::TooLarge(why)) => {
             undecided.why = Some(why.into());
-            unary(framed(&refusal(), &[]))
+            unary(framed(&refusal(), &[], false))
         }
         Err(End::Failed(status)) => {
             undecided.why = Some(status.message().to_owned().into());
@@ -113,19 +113,47 @@ async fn decided(
     }
     take(server, &mut hold, message.len() + size.decoded())?;
     let request = RateLimitRequest::decode(message).map_err(|_| unreadable())?;
+    decide_request(server, &request, |response, outcomes| {
+        framed(&response, outcomes, server.reference().metadata)
+    })
+    .await
+}
+
+/// Decides about a request that did not come by gRPC.
+pub(crate) async fn decide_alone(
+    server: &Server,
+    request: &RateLimitRequest,
+) -> Result<RateLimitResponse, Status> {
+    let decided = decide_request(server, request, |response, _| response).await;
+    decided.map_err(|end| match end {
+        End::Failed(status) | End::Counted(status) => status,
+        End::TooLarge(why) => Status::resource_exhausted(why),
+    })
+}
+
+async fn decide_request<T>(
+    server: &Server,
+    request: &RateLimitRequest,
+    answer: impl FnOnce(RateLimitResponse, &[Outcome<'_>]) -> T,
+) -> Result<T, End> {
     let _place = server.admit(Face::Grpc).ok_or_else(|| {
         Status::resource_exhausted("the server is overloaded; nothing was decided")
     })?;
-    let descriptors = request::read(&request)?;
+    let descriptors = request::read(request)?;
     // One plan for the whole request, so that a reload does not change it half way.
     let plan = Arc::clone(&server.engine.plan());
-    let outcomes = decide(server, &plan, &request.domain, &descriptors).await;
+    let domain = &request.domain;
+    if plan.pushed().is_awaited() && !plan.rules().knows(domain) {
+        // The code of the reference service. Proxies admit or refuse then as they are told to.
+        return Err(Status::unknown("no rate limit configuration has arrived yet").into());
+    }
+    let outcomes = decide(server, &plan, domain, &descriptors).await;
     let outcomes = outcomes.map_err(|failed| match failed {
         Failed::Store(status) => End::Counted(status),
         Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
     })?;
-    let response = response(&outcomes, server.engine.metrics().clock().now());
-    Ok(framed(&response, &outcomes))
+    let now = server.engine.metrics().clock().now();
+    Ok(answer(response(&outcomes, now, server.reference()), &outcomes))
 }
 
 async fn receive_in_time(server: &Server, body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {
@@ -184,12 +212,12 @@ fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), End> {
     Err(Status::resource_exhausted(why).into())
 }
 
-/// A response with the metadata of these outcomes, as the protocol frames it.
-fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>]) -> Bytes {
+/// A response with the metadata of these outcomes, and of their limits if asked for, as the protocol frames it.
+fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>], of_limits: bool) -> Bytes {
     let mut framed = Vec::with_capacity(FRAME_ROOM);
     framed.extend([0; PREFIX]);
     message.encode_raw(&mut framed);
-    metadata::write(outcomes, &mut framed);
+    metadata::write(outcomes, of_limits, &mut framed);
     let length = u32::try_from(framed.len() - PREFIX).unwrap_or(u32::MAX);
     framed[1..PREFIX].copy_from_slice(&length.to_be_bytes());
     framed.into()

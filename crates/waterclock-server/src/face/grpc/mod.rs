@@ -21,7 +21,9 @@ mod request;
 mod response;
 mod size;
 
+pub(crate) use self::call::decide_alone;
 pub(crate) use self::connection::serve;
+pub(crate) use self::size::each_field;
 
 use std::sync::Arc;
 

@@ -27,6 +27,14 @@ pub use self::messages::envoy::service::ratelimit::v3::rate_limit_service_client
 pub use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 pub use self::messages::envoy::r#type::v3::RateLimitUnit;
 
+/// Configuration that is pushed: what Envoy's reference service gets by xDS.
+pub use self::messages::envoy::service::discovery::v3::{
+    DiscoveryRequest, DiscoveryResponse, Node,
+};
+pub use self::messages::google::rpc::Status as RpcStatus;
+/// Configuration of Envoy's reference service.
+pub use self::messages::ratelimit::config::ratelimit::v3 as reference;
+
 /// What reflection tells.
 pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rls.bin"));
 
