@@ -25,6 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // What reflection tells; the comments in it would only make it larger.
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("rls.bin"), compiler.encode_file_descriptor_set())?;
+    // What this server asks of others is no part of that.
+    compiler.open_file("envoy/service/discovery/v3/discovery.proto")?;
+    compiler.open_file("ratelimit/config/ratelimit/v3/rls_conf.proto")?;
     let mut files = compiler.file_descriptor_set();
     files.file.iter_mut().flat_map(|file| &mut file.message_type).for_each(take_values_as_bytes);
     tonic_prost_build::configure()

@@ -6,6 +6,8 @@ mod progress;
 mod server;
 mod verb;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -21,6 +23,7 @@ struct Waterclock {
 #[derive(clap::Subcommand)]
 enum Verb {
     Serve(verb::serve::Serve),
+    Ratelimit(verb::ratelimit::Ratelimit),
     Replay(verb::replay::Replay),
     Simulate(verb::simulate::Simulate),
     Diff(verb::diff::Diff),
@@ -41,8 +44,9 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let done = match Waterclock::parse().verb {
+    let done = match Waterclock::parse_from(arguments()).verb {
         Verb::Serve(serve) => serve.run(),
+        Verb::Ratelimit(ratelimit) => ratelimit.run(),
         Verb::Replay(replay) => replay.run(),
         Verb::Simulate(simulate) => simulate.run(),
         Verb::Diff(diff) => diff.run(),
@@ -61,4 +65,16 @@ fn main() -> ExitCode {
         Verb::Man(man) => man.run(),
     };
     done.unwrap_or_else(|failure| failure.report())
+}
+
+/// A link of the name `ratelimit` is the command of that name: images of Envoy's reference service start it so.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let is_link = arguments.first().is_some_and(|program| {
+        Path::new(program).file_name().is_some_and(|name| name == "ratelimit")
+    });
+    if is_link {
+        arguments.insert(1, "ratelimit".into());
+    }
+    arguments
 }

@@ -1,5 +1,6 @@
 //! What commands write: standard output, files, JSON, errors and warnings.
 
+use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,6 +36,12 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         self.lines.iter().for_each(|line| say(line));
         if self.lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines.join("; "))
     }
 }
 

@@ -56,6 +56,7 @@ mod store;
 mod suggest;
 mod table;
 mod tier;
+mod xds;
 
 use std::path::{Path, PathBuf};
 
@@ -82,6 +83,7 @@ pub use self::server::{ServerConfig, TlsConfig, Token};
 pub use self::store::{Address, StoreConfig, not_an_address};
 pub use self::suggest::{did_you_mean, nearest_first, quoted};
 pub use self::tier::TierConfig;
+pub use self::xds::{ReferenceConfig, XdsConfig, XdsTls};
 
 use self::english::Warning;
 use self::error::{Fault, Faults, Source};
@@ -100,6 +102,11 @@ const SECTIONS: &[Key] = &[
         "Where the server listens, and which clients and proxies it trusts.",
     ),
     Key::new("store", Shape::Table(store::KEYS), "Where state lives."),
+    Key::new(
+        "xds",
+        Shape::Table(xds::KEYS),
+        "A control plane, such as Envoy Gateway, that pushes limits beside those of this file.",
+    ),
     Key::new(
         "defaults",
         Shape::Table(policy::DEFAULTS),
@@ -138,6 +145,10 @@ pub struct Config {
     pub policies: Vec<PolicyConfig>,
     /// In the order of the file.
     pub rules: Vec<RuleConfig>,
+    /// Limits that a control plane pushes.
+    pub xds: Option<XdsConfig>,
+    /// Answers as Envoy's reference rate limit service gives them.
+    pub reference: ReferenceConfig,
     source: Source,
 }
 
@@ -190,6 +201,12 @@ impl Config {
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<&PolicyConfig> {
         self.policies.iter().find(|policy| policy.name() == name)
+    }
+
+    /// Whether limits come from elsewhere, beside those of the file.
+    #[must_use]
+    pub fn is_pushed(&self) -> bool {
+        self.xds.is_some() || self.reference.is_pushed
     }
 
     /// A problem of a policy, with its place.
@@ -258,6 +275,7 @@ fn read<'doc>(
     let server = server.map_or_else(ServerConfig::unsaid, |section| server::read(source, &section));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
     let store = store.map_or_else(StoreConfig::unsaid, |section| store::read(source, &section));
+    let pushes = table.optional("xds", |field| field.table("`[xds]`", xds::KEYS));
     let max_sharing = store.max_sharing();
     let defaults = table.optional("defaults", policy::read_defaults);
     let entries = table.optional("policies", Field::entries).unwrap_or_default();
@@ -277,6 +295,8 @@ fn read<'doc>(
         store,
         policies,
         rules,
+        xds: pushes.and_then(|section| xds::read(source, &section)),
+        reference: ReferenceConfig::default(),
         source: source.clone(),
     }
 }

@@ -69,6 +69,8 @@ pub(crate) const KEYS: &[Key] = &[
 /// The settings of the section.
 #[non_exhaustive]
 pub struct StoreConfig {
+    /// An address in place of that of the file.
+    pub address: Option<Address>,
     url: Option<Setting>,
     ca: Option<Setting>,
     key_secret: Option<Setting>,
@@ -95,6 +97,7 @@ impl StoreConfig {
     /// The defaults, for a file without the section.
     pub fn unsaid() -> StoreConfig {
         StoreConfig {
+            address: None,
             url: None,
             ca: None,
             key_secret: None,
@@ -121,6 +124,9 @@ impl StoreConfig {
     }
 
     fn own_address(&self) -> Result<Address, Invalid> {
+        if let Some(address) = &self.address {
+            return Ok(address.clone());
+        }
         let Some(setting) = &self.url else { return Ok(Address::Memory) };
         let url = setting.look_up()?;
         Address::parse(&url)
@@ -191,6 +197,7 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
     };
     let otherwise = StoreConfig::unsaid();
     let spec = StoreConfig {
+        address: None,
         url: setting("url"),
         ca: setting("ca"),
         key_secret: setting("key_secret"),
@@ -261,7 +268,7 @@ const SCHEMES: &[&str] = &[
 ];
 
 /// Where state lives. Exhaustive: what opens a store must know every kind.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// In this process.
     Memory,

@@ -37,8 +37,12 @@ pub(crate) fn describe_policy(plan: &Plan, policy: &ActivePolicy) -> Value {
         description["local_for_us"] = value!(local_for.as_micros());
     }
     description["on_full"] = value!(config.serving.on_full.name());
-    let is_of_file = plan.is_of_file(config.name());
-    description["origin"] = value!(if is_of_file { "file" } else { "store" });
+    let name = config.name();
+    description["origin"] = value!(match plan.is_of_file(name) {
+        true => "file",
+        false if plan.pushed().policy(name).is_some() => "envoy",
+        false => "store",
+    });
     // Beside a policy of the file this is the one that it hides.
     let kept = plan.kept_text(config.name()).and_then(|text| serde_json::from_str(text).ok());
     kept.into_iter().for_each(|kept: Value| description["definition"] = kept);

@@ -14,6 +14,7 @@ mod descriptors;
 pub mod engine;
 mod examine;
 mod face;
+mod identity;
 mod lasting;
 mod listen;
 pub mod observe;
@@ -21,6 +22,7 @@ mod off_workers;
 pub mod otlp;
 mod pace;
 mod rarely;
+pub mod reference;
 mod reload;
 mod requests;
 pub mod rules;
@@ -29,6 +31,7 @@ mod server;
 mod timing;
 mod tls;
 mod waits;
+mod xds;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;
@@ -37,12 +40,13 @@ pub use self::examine::{Outside, examine};
 pub use self::face::grpc::proto as envoy;
 pub use self::face::grpc::proto::{kuadrant, rate_limiter};
 pub use self::face::resp::parse as resp;
-pub use self::listen::Listeners;
+pub use self::listen::{Listeners, SidePort};
 pub use self::reload::{LastReload, ReloadStatus, Reloads};
 pub use self::run::{Running, run};
 pub use self::server::{Phase, Server};
 pub use self::timing::{Patience, Room, Timing};
 pub use self::tls::Authorities;
+pub use self::xds::{XdsState, XdsStatus};
 
 /// Tests the examples of the page that registries show.
 #[cfg(doctest)]

@@ -32,9 +32,34 @@ pub struct Listeners {
     pub grpc: Option<TcpListener>,
     /// The Redis protocol.
     pub resp: Option<TcpListener>,
+    /// Small ports, in plain text, as Envoy's reference rate limit service has them.
+    pub side: Vec<(SidePort, TcpListener)>,
+}
+
+/// What a small port serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SidePort {
+    /// `/healthcheck` and `/json`.
+    Main,
+    /// `/rlconfig` and `/stats`.
+    Debug,
+    /// Metrics, at this path.
+    Metrics(String),
 }
 
 impl Listeners {
+    /// Binds a small port, too.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the address, if it cannot be had.
+    pub fn add(&mut self, port: SidePort, address: SocketAddr) -> Result<(), Invalid> {
+        let listener =
+            listen(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+        self.side.push((port, listener));
+        Ok(())
+    }
+
     /// Binds every address; all of them or none.
     ///
     /// # Errors
@@ -53,6 +78,7 @@ impl Listeners {
             http: bound(Face::Http, listen.http),
             grpc: bound(Face::Grpc, listen.grpc),
             resp: bound(Face::Resp, listen.resp),
+            side: Vec::new(),
         };
         if problems.is_empty() { Ok(listeners) } else { Err(problems.into_iter().collect()) }
     }
@@ -120,6 +146,8 @@ pub(crate) struct Listener {
     /// For gRPC only.
     pub(crate) routes: Routes,
     pub(crate) tls: Acceptor,
+    /// Whether the router is all that it serves.
+    pub(crate) is_side: bool,
 }
 
 impl Listener {
@@ -192,6 +220,9 @@ impl Listener {
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         match self.face {
+            Face::Http if self.is_side => {
+                face::http::serve_only(&self.server, self.router.clone(), stream, guest).await;
+            }
             Face::Http => {
                 face::http::serve(&self.server, self.router.clone(), stream, guest).await;
             }

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use prost_types::Struct;
 use waterclock::{Cost, Limit, Policy};
 use waterclock_config::{EntryConfig, Pattern, RuleCharge, RuleConfig, RuleMatch, Then};
 
 pub use crate::contained_rules::{Contained, ContainedRules};
 use crate::engine::{ActivePolicy, Key, TIER};
+use crate::reference::{Hits, Unit, charge_of};
 
 /// One entry of a descriptor: its key and its value.
 pub type Entry<'a> = (&'a str, &'a [u8]);
@@ -72,6 +74,11 @@ impl Rules {
     pub fn find_bucket(&self, domain: &str, bucket: &[Entry<'_>]) -> Option<&Arc<Rule>> {
         self.buckets.get(domain)?.find(bucket)
     }
+
+    /// Whether a rule is about this domain.
+    pub(crate) fn knows(&self, domain: &str) -> bool {
+        self.domains.contains_key(domain) || self.contained.contains_key(domain)
+    }
 }
 
 /// What applies to the descriptors that a rule matches.
@@ -88,6 +95,23 @@ pub struct Rule {
     key: Option<Vec<Box<str>>>,
     name: Option<Box<str>>,
     replaces: Vec<Box<str>>,
+    /// For a limit of the reference service's configuration.
+    reference: Option<Box<ReferenceTerms>>,
+}
+
+/// What a limit of the reference service's configuration has beside a policy.
+#[derive(Default)]
+pub(crate) struct ReferenceTerms {
+    /// The unit that answers name.
+    pub(crate) unit: Unit,
+    /// Whether it never refuses, whatever its policy decides.
+    pub(crate) shadow: bool,
+    /// Whether a request is refused only if all limits of this kind refuse.
+    pub(crate) quota: bool,
+    /// For the answer about descriptors that pass.
+    pub(crate) metadata: Option<Struct>,
+    /// None for limits that come with requests.
+    pub(crate) hits: Option<Arc<Hits>>,
 }
 
 /// What a rule does.
@@ -115,7 +139,38 @@ impl Rule {
             key: spec.key.as_deref().map(boxed),
             name: spec.name.as_deref().map(Into::into),
             replaces: boxed(&spec.replaces),
+            reference: None,
         })
+    }
+
+    /// The rule of a limit of the reference service's configuration.
+    pub(crate) fn of_reference(
+        effect: Effect,
+        terms: ReferenceTerms,
+        key: Option<Vec<Box<str>>>,
+        name: Option<Box<str>>,
+        replaces: Vec<Box<str>>,
+    ) -> Rule {
+        let (charge, reference) = (charge_of(&effect), Some(Box::new(terms)));
+        // Only rules of the file apply to buckets of quota.
+        let entries = Vec::new();
+        Rule { effect, charge, unit: None, entries, key, name, replaces, reference }
+    }
+
+    /// What it has beside a policy, if it comes from the reference service's configuration.
+    pub(crate) fn reference(&self) -> Option<&ReferenceTerms> {
+        self.reference.as_deref()
+    }
+
+    /// Whether limits that come with requests replace its numbers.
+    pub(crate) fn takes_limits(&self) -> bool {
+        let is_plain = |terms: &ReferenceTerms| !terms.shadow && !terms.quota;
+        matches!(self.effect, Effect::Limit(_)) && self.reference().is_none_or(is_plain)
+    }
+
+    /// Whether it refuses nothing, whatever its policy decides.
+    pub(crate) fn is_shadow(&self) -> bool {
+        self.reference().is_some_and(|terms| terms.shadow)
     }
 
     /// What other rules call it.

@@ -18,14 +18,17 @@ use crate::reload::{Files, InForce, RestartSettings, keep_reloading};
 use crate::server::{Identity, Phase, Server};
 use crate::timing::Timing;
 use crate::tls::Certificates;
+use crate::xds;
 use waterclock::Clock;
-use waterclock_config::{Config, Invalid};
+use waterclock_config::{Config, Invalid, TlsConfig};
 
 const POLL_STORE: Duration = Duration::from_millis(500);
 /// The most refused keys are those since the beginning of the last such time.
 const ROTATE_REFUSALS: Duration = Duration::from_secs(300);
 /// How long a collector may take for what is left when the server stops.
 const FLUSH: Duration = Duration::from_millis(500);
+/// How often certificates are looked at where there is no file to reload.
+const RENEW: Duration = Duration::from_secs(5);
 /// Decisions are sampled for the history.
 const SAMPLE: Duration = Duration::from_secs(1);
 
@@ -70,12 +73,12 @@ impl Running {
         let identity = Identity::new(&config)?;
         let certificates = Certificates::new(&config)?;
         let engine = Engine::new(&config, Arc::new(Metrics::default())).await?;
-        let server = Arc::new(Server::new(engine, identity, &config.server, &timing));
+        let server = Arc::new(Server::new(engine, identity, &config, &timing));
         server.reloads().note(&server, &config.file, &Ok(Vec::new()));
         let router = face::http::router(Arc::clone(&server));
         let routes = face::grpc::routes(&server);
         let mut listening = JoinSet::new();
-        let Listeners { http, grpc, resp } = listeners;
+        let Listeners { http, grpc, resp, side } = listeners;
         for (face, listener) in [(Face::Http, http), (Face::Grpc, grpc), (Face::Resp, resp)] {
             let Some(listener) = listener else { continue };
             let face_listener = Listener {
@@ -84,6 +87,18 @@ impl Running {
                 router: router.clone(),
                 routes: routes.clone(),
                 tls: Arc::clone(certificates.of(face)),
+                is_side: false,
+            };
+            listening.spawn(face_listener.run(listener));
+        }
+        for (port, listener) in side {
+            let face_listener = Listener {
+                face: Face::Http,
+                server: Arc::clone(&server),
+                router: face::http::side_router(Arc::clone(&server), &port),
+                routes: routes.clone(),
+                tls: Arc::default(),
+                is_side: true,
             };
             listening.spawn(face_listener.run(listener));
         }
@@ -93,11 +108,18 @@ impl Running {
         }
         let mut others = JoinSet::new();
         let (reload, reloads) = mpsc::channel(1);
+        if let (None, Some(tls)) = (&config.path, config.server.tls.clone()) {
+            // There is no file to reload, but certificates expire.
+            others.spawn(keep_renewing(certificates.clone(), tls, files.clone()));
+        }
         if let Some(path) = config.path.clone() {
             let at_start = RestartSettings::of(&config);
             let server = Arc::clone(&server);
             let in_force = Arc::new(InForce { server, certificates, bound, at_start });
             others.spawn(keep_reloading(in_force, path, (files, contents), reloads));
+        }
+        if let Some(xds) = config.xds.clone() {
+            others.spawn(xds::keep_following(Arc::clone(&server), xds));
         }
         others.spawn(log_store_state(Arc::clone(&server)));
         others.spawn(keep_learning(Arc::clone(&server)));
@@ -156,6 +178,24 @@ impl Running {
         off_workers(move || server.engine.save_and_release()).await;
         self.server.engine.close().await;
         info!("stopped");
+    }
+}
+
+/// Reads the certificates again when their files change.
+async fn keep_renewing(certificates: Certificates, tls: TlsConfig, files: Files) {
+    let (certificates, tls, files) = (Arc::new(certificates), Arc::new(tls), Arc::new(files));
+    let mut known = Vec::new();
+    loop {
+        let all = Arc::clone(&files);
+        let contents = off_workers(move || all.contents()).await;
+        if contents != known {
+            let (certificates, tls) = (Arc::clone(&certificates), Arc::clone(&tls));
+            match off_workers(move || certificates.read_again(&tls)).await {
+                Ok(()) => known = contents,
+                Err(why) => warn!("new certificates cannot be used, the old ones stay: {why}"),
+            }
+        }
+        sleep(RENEW).await;
     }
 }
 

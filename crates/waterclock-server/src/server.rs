@@ -10,22 +10,24 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use waterclock::{Clock, Timestamp};
-use waterclock_http::{ClientIp, TrustedProxies};
 
-use crate::access::{Access, Attempt, Guesses, Role, bearer_of};
+use crate::access::{Attempt, Guesses, Role, bearer_of};
 use crate::buffers::Buffers;
 use crate::connections::{Connections, Guest, Place};
 use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
 use crate::face::grpc::Quotas;
+pub(crate) use crate::identity::Identity;
 use crate::lasting::{Kind, Lasting};
 use crate::observe::{Face, Outage, Ticks};
 use crate::off_workers::off_workers;
+use crate::reference::{Domain, hits_text, merged};
 use crate::reload::Reloads;
 use crate::requests::Requests;
 use crate::timing::{Patience, Timing};
 use crate::waits::Waits;
-use waterclock_config::{Config, Invalid, ServerConfig};
+use crate::xds::XdsStatus;
+use waterclock_config::{Config, Invalid, ReferenceConfig};
 
 /// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +75,8 @@ pub struct Server {
     /// The same, for those that must not wait for a lock to know.
     is_draining: AtomicBool,
     reloads: Reloads,
+    xds: XdsStatus,
+    reference: ReferenceConfig,
     patience: Patience,
     quiet: Duration,
     started: Timestamp,
@@ -83,33 +87,9 @@ pub struct Server {
     scrapes: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Tokens and trusted proxies: replaced whole by a reload.
-pub(crate) struct Identity {
-    access: Access,
-    clients: ClientIp,
-    proxies: TrustedProxies,
-}
-
-impl Identity {
-    pub(crate) fn new(config: &Config) -> Result<Identity, Invalid> {
-        let tokens = config.server.tokens()?;
-        let proxies = TrustedProxies::parse(&config.server.trusted_proxies)
-            .map_err(|error| Invalid::from(format!("{}: {error}", config.file)))?;
-        Ok(Identity {
-            access: Access::new(&tokens, config.server.is_open()),
-            clients: ClientIp::from(proxies.clone()),
-            proxies,
-        })
-    }
-}
-
 impl Server {
-    pub(crate) fn new(
-        engine: Engine,
-        identity: Identity,
-        config: &ServerConfig,
-        timing: &Timing,
-    ) -> Server {
+    pub(crate) fn new(engine: Engine, identity: Identity, all: &Config, timing: &Timing) -> Server {
+        let config = &all.server;
         Server {
             connections: Arc::new(Connections::new(
                 connections_within_descriptors(config.max_connections),
@@ -131,6 +111,8 @@ impl Server {
             phase: watch::Sender::new(Phase::Serving),
             is_draining: AtomicBool::new(false),
             reloads: Reloads::default(),
+            xds: XdsStatus::new(all.xds.as_ref()),
+            reference: all.reference.clone(),
             patience: timing.patience,
             quiet: timing.quiet,
             scraping: Mutex::default(),
@@ -327,6 +309,28 @@ impl Server {
         &self.reloads
     }
 
+    /// The control plane that pushes limits, as far as there is one.
+    #[must_use]
+    pub fn xds(&self) -> &XdsStatus {
+        &self.xds
+    }
+
+    /// Puts a configuration of Envoy's reference service in force, whole or not at all: for one that comes from files.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub async fn push(&self, domains: Vec<Domain>, merges: bool) -> Result<(), Invalid> {
+        self.engine.push(merged(domains, merges)?).await?;
+        self.reloads.note_push(self);
+        Ok(())
+    }
+
+    /// How answers differ from ours.
+    pub(crate) fn reference(&self) -> &ReferenceConfig {
+        &self.reference
+    }
+
     /// The text of `/metrics`.
     #[must_use]
     pub fn metrics_text(&self) -> String {
@@ -334,8 +338,13 @@ impl Server {
         let metrics = self.engine.metrics();
         self.engine.update_gauges();
         metrics.set_receive_bytes(self.buffers.used());
-        let text = metrics.text();
+        let mut text = metrics.text();
         metrics.clear_policies();
+        let more =
+            self.xds.metrics_text() + &hits_text(self.engine.plan().pushed().hits().into_iter());
+        if let Some(end) = text.rfind("# EOF") {
+            text.insert_str(end, &more);
+        }
         text
     }
 

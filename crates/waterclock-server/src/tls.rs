@@ -32,7 +32,7 @@ pub(crate) struct Renewed {
 
 impl Certificates {
     pub(crate) fn new(config: &Config) -> Result<Certificates, Invalid> {
-        let Renewed { http, other } = Renewed::read(config)?;
+        let Renewed { http, other } = Renewed::read(config.server.tls.as_ref())?;
         let shared =
             |acceptor: Option<TlsAcceptor>| Arc::new(ArcSwapOption::new(acceptor.map(Arc::new)));
         Ok(Certificates { http: shared(http), other: shared(other) })
@@ -51,7 +51,13 @@ impl Certificates {
                 format!("{}: `tls` can be turned {turned} by a restart only", config.file).into()
             );
         }
-        Renewed::read(config)
+        Renewed::read(config.server.tls.as_ref())
+    }
+
+    /// Reads the same files again. Blocks.
+    pub(crate) fn read_again(&self, tls: &TlsConfig) -> Result<(), Invalid> {
+        self.renew(Renewed::read(Some(tls))?);
+        Ok(())
     }
 
     /// Replaces the certificates for new connections.
@@ -62,10 +68,8 @@ impl Certificates {
 }
 
 impl Renewed {
-    fn read(config: &Config) -> Result<Renewed, Invalid> {
-        let acceptor = |protocols: &[&str]| {
-            config.server.tls.as_ref().map(|spec| acceptor(spec, protocols)).transpose()
-        };
+    fn read(tls: Option<&TlsConfig>) -> Result<Renewed, Invalid> {
+        let acceptor = |protocols: &[&str]| tls.map(|spec| acceptor(spec, protocols)).transpose();
         Ok(Renewed { http: acceptor(&["h2", "http/1.1"])?, other: acceptor(&[])? })
     }
 }
@@ -119,7 +123,7 @@ impl Authorities {
 }
 
 /// The certificates of a file in PEM.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     certificates_in(&read(path)?, path)
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod overrides;
 pub(crate) mod policy;
+pub(crate) mod ratelimit;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod serve;

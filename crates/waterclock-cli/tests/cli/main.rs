@@ -24,6 +24,7 @@ mod overrides;
 mod particular;
 mod policy;
 mod random_trace;
+mod ratelimit;
 mod redis_check;
 mod redis_errors;
 mod redis_replay;

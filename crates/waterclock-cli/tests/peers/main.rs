@@ -10,6 +10,7 @@ mod dashboard;
 mod deployed;
 mod edge;
 mod envoy;
+mod envoy_gateway;
 mod envoy_quota;
 mod forge;
 mod installed;

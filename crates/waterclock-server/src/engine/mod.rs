@@ -48,6 +48,7 @@ use self::line::Lines;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, TopRefused, Totals};
+use crate::reference::Pushed;
 
 /// Policies, overrides and the store behind them.
 pub struct Engine {
@@ -102,7 +103,10 @@ impl Engine {
             memory,
             snapshot,
             nodes: config.store.nodes,
-            plan: ArcSwap::from_pointee(Plan::empty()),
+            plan: ArcSwap::from_pointee(Plan::empty(match config.is_pushed() {
+                true => Pushed::awaited(),
+                false => Pushed::default(),
+            })),
             kept: KeptState::default(),
             lines: Arc::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {

@@ -13,23 +13,33 @@ use super::kept::KeptPolicies;
 use super::{ActivePolicy, Engine};
 use crate::observe::Metrics;
 use crate::off_workers::off_workers;
+use crate::reference::{Domain, Pushed};
 use crate::rules::Rules;
 
 /// A name is compared with so many others for a suggestion; clients choose how often.
 const MAX_COMPARED: usize = 1_000;
 
 /// Everything that a reload replaces, whole.
+#[derive(Clone)]
 pub struct Plan {
     /// The policies of the file.
     file: Arc<HashMap<Box<str>, Arc<ActivePolicy>, ahash::RandomState>>,
     /// The policies that the store keeps, those included that a policy of the file hides.
     kept: Arc<KeptPolicies>,
     rules: Arc<Rules>,
+    /// The configuration of Envoy's reference service, beside that of the file.
+    pushed: Arc<Pushed>,
 }
 
 impl Plan {
-    pub(super) fn empty() -> Plan {
-        Plan { file: Arc::default(), kept: Arc::default(), rules: Arc::default() }
+    /// Nothing; `pushed` is expected or not.
+    pub(super) fn empty(pushed: Pushed) -> Plan {
+        Plan {
+            file: Arc::default(),
+            kept: Arc::default(),
+            rules: Arc::default(),
+            pushed: Arc::new(pushed),
+        }
     }
 
     pub(super) fn new(config: &Config, metrics: &Metrics) -> Result<Plan, Invalid> {
@@ -39,13 +49,26 @@ impl Plan {
             policies.insert(policy.name().into(), Arc::new(active));
         }
         let rules = Rules::new(&config.rules, |name| policies.get(name).cloned());
-        Ok(Plan { file: Arc::new(policies), rules: Arc::new(rules), ..Plan::empty() })
+        let (file, rules) = (Arc::new(policies), Arc::new(rules));
+        Ok(Plan { file, rules, ..Plan::empty(Pushed::default()) })
+    }
+
+    /// The same with another configuration of the reference service.
+    fn with_pushed(
+        &self,
+        domains: Arc<Vec<Domain>>,
+        before: &Pushed,
+        metrics: &Metrics,
+    ) -> Result<Plan, String> {
+        let of_file = |name: &str| self.file.get(name).cloned();
+        let pushed = Arc::new(Pushed::new(domains, &of_file, before, metrics)?);
+        Ok(Plan { pushed, ..self.clone() })
     }
 
     /// The same with other policies that the store keeps.
     pub(super) fn with_kept(&self, kept: KeptPolicies) -> Plan {
         let (file, rules) = (Arc::clone(&self.file), Arc::clone(&self.rules));
-        Plan { file, kept: Arc::new(kept), rules }
+        Plan { file, kept: Arc::new(kept), rules, pushed: Arc::clone(&self.pushed) }
     }
 
     /// The policies that the store keeps.
@@ -57,7 +80,8 @@ impl Plan {
     #[must_use]
     #[inline]
     pub fn policy(&self, name: &str) -> Option<&Arc<ActivePolicy>> {
-        self.file.get(name).or_else(|| self.kept.get(name)?.active.as_ref())
+        let of_file = self.file.get(name).or_else(|| self.pushed.policy(name));
+        of_file.or_else(|| self.kept.get(name)?.active.as_ref())
     }
 
     /// Whether the file has a policy of this name.
@@ -92,8 +116,17 @@ impl Plan {
     /// All policies, in no particular order.
     pub fn policies(&self) -> impl Iterator<Item = &Arc<ActivePolicy>> {
         let kept = self.kept.values().filter_map(|kept| kept.active.as_ref());
-        let is_hidden = |policy: &&Arc<ActivePolicy>| self.is_of_file(policy.name());
-        self.file.values().chain(kept.filter(move |policy| !is_hidden(policy)))
+        let is_of_file = |policy: &&Arc<ActivePolicy>| self.is_of_file(policy.name());
+        let is_hidden = move |policy: &&Arc<ActivePolicy>| {
+            is_of_file(policy) || self.pushed.policy(policy.name()).is_some()
+        };
+        let pushed = self.pushed.policies().filter(move |policy| !is_of_file(policy));
+        self.file.values().chain(pushed).chain(kept.filter(move |policy| !is_hidden(policy)))
+    }
+
+    /// The configuration of Envoy's reference service.
+    pub(crate) fn pushed(&self) -> &Arc<Pushed> {
+        &self.pushed
     }
 
     /// Which descriptors get which policy.
@@ -128,8 +161,35 @@ impl Engine {
     /// stay.
     pub(crate) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
         let _one_at_a_time = self.kept.version.lock().await;
-        let plan = Plan { kept: Arc::clone(&self.plan().kept), ..plan };
+        let before = self.plan.load_full();
+        let plan = Plan { kept: Arc::clone(&before.kept), ..plan };
+        let pushed = Arc::clone(&before.pushed);
+        let plan = match pushed.domains().is_empty() {
+            true => Plan { pushed, ..plan },
+            // Policies of the file may decide in place of its own.
+            false => self.push_into(plan, Arc::clone(pushed.domains()), pushed).await?,
+        };
         self.replace(plan).await.map_err(|(_, error)| Invalid::from(error.to_string()))
+    }
+
+    /// Puts a configuration of the reference service in force, whole or not at all. It must have no faults.
+    pub(crate) async fn push(&self, domains: Vec<Domain>) -> Result<(), Invalid> {
+        let _one_at_a_time = self.kept.version.lock().await;
+        let before = self.plan.load_full();
+        let pushed = Arc::clone(&before.pushed);
+        let plan = self.push_into((*before).clone(), Arc::new(domains), pushed).await?;
+        self.replace(plan).await.map_err(|(_, error)| Invalid::from(error.to_string()))
+    }
+
+    async fn push_into(
+        &self,
+        plan: Plan,
+        domains: Arc<Vec<Domain>>,
+        before: Arc<Pushed>,
+    ) -> Result<Plan, Invalid> {
+        let metrics = Arc::clone(&self.metrics);
+        let built = off_workers(move || plan.with_pushed(domains, &before, &metrics)).await;
+        built.map_err(Invalid::from)
     }
 
     /// Replaces the plan, whole or not at all: then the error is that of the policy that the store cannot run.

@@ -38,7 +38,7 @@ pub struct ActivePolicy {
 }
 
 impl ActivePolicy {
-    pub(super) fn new(config: PolicyConfig, tally: Tally) -> ActivePolicy {
+    pub(crate) fn new(config: PolicyConfig, tally: Tally) -> ActivePolicy {
         ActivePolicy { by_rate: RwLock::default(), shadows: RwLock::default(), config, tally }
     }
 

@@ -38,7 +38,7 @@ impl Files {
         contents
     }
 
-    pub(super) fn contents(&self) -> Contents {
+    pub(crate) fn contents(&self) -> Contents {
         // Another reason why a file cannot be read is a change, too.
         let hash = |path: &PathBuf| match read_file(path, MAX_CONFIG_FILE) {
             Ok(bytes) => Some(Sha256::digest(bytes).into()),

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use serde::Serialize;
 use waterclock::{Clock, MonotonicClock};
-use waterclock_config::{Address, Config, Invalid, Listen, Micros, StoreConfig};
+use waterclock_config::{Address, Config, Invalid, Listen, Micros, StoreConfig, XdsConfig};
 
 use crate::engine::certificate_authority;
 use crate::server::Server;
@@ -50,6 +50,14 @@ impl Reloads {
         self.status.lock().clone()
     }
 
+    /// Notes that a control plane's configuration is in force.
+    pub(crate) fn note_push(&self, server: &Server) {
+        let mut status = self.status.lock();
+        status.generation += 1;
+        let generation = &server.engine.metrics().generation;
+        generation.set(i64::try_from(status.generation).unwrap_or(i64::MAX));
+    }
+
     pub(crate) fn note(&self, server: &Server, file: &str, outcome: &Reloaded) {
         let mut status = self.status.lock();
         status.file = file.to_owned();
@@ -75,6 +83,7 @@ pub(crate) struct RestartSettings {
     bounds: [usize; 3],
     authenticate_within: Micros,
     store: Store,
+    xds: Option<XdsConfig>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -99,6 +108,7 @@ impl RestartSettings {
             ],
             authenticate_within: server.authenticate_within,
             store: Store::of(&config.store),
+            xds: config.xds.clone(),
         }
     }
 
@@ -115,6 +125,7 @@ impl RestartSettings {
             ("server.max_receive_bytes", self.bounds[2] != other.bounds[2]),
             ("server.authenticate_within", self.authenticate_within != other.authenticate_within),
             ("store", self.store != other.store),
+            ("xds", self.xds != other.xds),
         ];
         differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }

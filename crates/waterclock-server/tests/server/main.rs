@@ -22,3 +22,4 @@ mod shared;
 mod strangers;
 mod tls;
 mod waits;
+mod xds;

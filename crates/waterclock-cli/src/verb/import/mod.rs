@@ -21,6 +21,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use waterclock_config::Config;
 
+pub(super) use self::envoy::reference_domains;
+
 use self::cell::RedisCell;
 use self::format::Format;
 use self::source::Source;

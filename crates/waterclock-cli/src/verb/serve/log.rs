@@ -7,7 +7,7 @@ use crate::output::Failure;
 
 /// How lines of the log look.
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// For people
     Text,
     /// For machines: one JSON object per line
@@ -24,7 +24,13 @@ const OURS: [&str; 3] = ["waterclock", "waterclock_server", "waterclock_redis"];
 /// That is the level of our own crates. Libraries log what comes over the wire, keys and tokens included, so they log
 /// only warnings, unless they are named (`h2=debug`).
 pub(super) fn start_log(format: Format) -> Result<(), Failure> {
-    let filter = filter(&std::env::var(VARIABLE).unwrap_or_default())?;
+    start_log_at(format, "info")
+}
+
+/// The same with another level where the variable is not set.
+pub(crate) fn start_log_at(format: Format, usual: &str) -> Result<(), Failure> {
+    let level = std::env::var(VARIABLE).unwrap_or_default();
+    let filter = filter(if level.is_empty() { usual } else { &level })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         Format::Text => log.with_target(false).with_ansi(false).init(),

@@ -1,7 +1,7 @@
 //! `waterclock serve`: the server.
 
 mod banner;
-mod log;
+pub(super) mod log;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -113,7 +113,7 @@ pub(super) async fn answer(
         }
         Err(End::TooLarge(why)) => {
             undecided.why = Some(why.into());
-            unary(framed(&refusal(), &[]))
+            unary(framed(&refusal(), &[], false))
         }
         Err(End::Failed(status)) => {
             undecided.why = Some(status.message().to_owned().into());
@@ -162,21 +162,52 @@ async fn decided(
     }
     take(server, &mut hold, message.len() + size.decoded())?;
     let request = RateLimitRequest::decode(message).map_err(|_| unreadable())?;
+    decide_request(server, method, &request, |response, outcomes| {
+        let is_refused = response.overall_code() == Code::OverLimit;
+        (framed(&response, outcomes, server.reference().metadata), is_refused)
+    })
+    .await
+}
+
+/// Decides about a request that did not come by gRPC.
+pub(crate) async fn decide_alone(
+    server: &Server,
+    request: &RateLimitRequest,
+) -> Result<RateLimitResponse, Status> {
+    let method = Method::ShouldRateLimit;
+    let decided = decide_request(server, method, request, |response, _| response).await;
+    decided.map_err(|end| match end {
+        End::Failed(status) | End::Counted(status) => status,
+        End::TooLarge(why) => Status::resource_exhausted(why),
+    })
+}
+
+async fn decide_request<T>(
+    server: &Server,
+    method: Method,
+    request: &RateLimitRequest,
+    answer: impl FnOnce(RateLimitResponse, &[Outcome<'_>]) -> T,
+) -> Result<T, End> {
     let _place = admit(server)?;
     // One plan for the whole request, so that a reload does not change it half way.
     let plan = Arc::clone(&server.engine.plan());
-    let mut descriptors = request::read(&request)?;
+    let mut descriptors = request::read(request)?;
+    let domain = &request.domain;
+    if plan.pushed().is_awaited() && !plan.rules().knows(domain) {
+        // The code of the reference service. Proxies admit or refuse then as they are told to.
+        return Err(Status::unknown("no rate limit configuration has arrived yet").into());
+    }
     descriptors.iter_mut().for_each(|descriptor| method.adapt(descriptor));
-    let places = contained::take_apart(plan.rules(), &request.domain, &mut descriptors);
-    let outcomes = decide(server, &plan, &request.domain, &descriptors).await;
+    let places = contained::take_apart(plan.rules(), domain, &mut descriptors);
+    let outcomes = decide(server, &plan, domain, &descriptors).await;
     let outcomes = outcomes.map_err(|failed| match failed {
         Failed::Store(status) => End::Counted(status),
         Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
     })?;
-    let mut response = response(&outcomes, server.engine.metrics().clock().now());
+    let now = server.engine.metrics().clock().now();
+    let mut response = response(&outcomes, now, server.reference());
     contained::put_together(&mut response.statuses, &places);
-    let is_refused = response.overall_code() == Code::OverLimit;
-    Ok((framed(&response, &outcomes), is_refused))
+    Ok(answer(response, &outcomes))
 }
 
 /// The body of a call whose token has the role.
@@ -269,9 +300,9 @@ pub(super) fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(),
     Err(Status::resource_exhausted(why).into())
 }
 
-/// A response with the metadata of these outcomes, as the protocol frames it.
-fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>]) -> Bytes {
-    frame(message, |framed| metadata::write(outcomes, framed))
+/// A response with the metadata of these outcomes, and of their limits if asked for, as the protocol frames it.
+fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>], of_limits: bool) -> Bytes {
+    frame(message, |framed| metadata::write(outcomes, of_limits, framed))
 }
 
 /// A message as the protocol frames it, with fields that are written after it.

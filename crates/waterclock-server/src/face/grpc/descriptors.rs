@@ -13,6 +13,7 @@ use waterclock_config::RuleCharge;
 use super::request::{Descriptor, Hits, LimitOverride};
 use crate::engine::{ActivePolicy, Caller, Check, Plan, Rate, Reply, TIER};
 use crate::observe::Face;
+use crate::reference::NEAR;
 use crate::rules::{Effect, Rule};
 use crate::server::Server;
 
@@ -133,7 +134,11 @@ pub(super) async fn decide<'p>(
             }
         }
     }
-    let mut refused = matched.iter().any(|matched| matches!(matched, Matched::Refused(_)));
+    let refuses_all = |matched: &Matched<'_>| match matched {
+        Matched::Refused(rule) => !rule.is_shadow(),
+        _ => false,
+    };
+    let mut refused = matched.iter().any(refuses_all);
     let mut replies: Vec<Option<Reply>> = vec![None; descriptors.len()];
     let deciding = async {
         for (step, places, mut checks) in steps {
@@ -157,7 +162,9 @@ pub(super) async fn decide<'p>(
                 _ => server.engine.apply(caller, verb, &checks).await?,
             };
             for (at, reply) in places.into_iter().zip(decided) {
-                refused |= step.can_refuse() && reply.is_refusal();
+                let is_shadow =
+                    matches!(&matched[at], Matched::Limited(rule, _) if rule.is_shadow());
+                refused |= step.can_refuse() && !is_shadow && reply.is_refusal();
                 replies[at] = Some(reply);
             }
         }
@@ -170,14 +177,35 @@ pub(super) async fn decide<'p>(
     let outcome = |((descriptor, matched), reply): ((&Descriptor<'_>, _), _)| match (matched, reply)
     {
         (Matched::Limited(rule, policy), Some(reply)) => {
-            let never_refuses = !Step::of(rule, descriptor.hits).can_refuse();
+            let never_refuses = !Step::of(rule, descriptor.hits).can_refuse() || rule.is_shadow();
             let rate = descriptor.rate();
-            Outcome::Decided(Box::new(Decided { rule, policy, rate, never_refuses, reply }))
+            let decided = Decided { rule, policy, rate, never_refuses, reply };
+            count_hits(server, rule, descriptor.hits, Some(&decided.reply));
+            Outcome::Decided(Box::new(decided))
         }
-        (Matched::Refused(rule), _) => Outcome::Refused(rule),
+        (Matched::Refused(rule), _) => {
+            count_hits(server, rule, descriptor.hits, None);
+            Outcome::Refused(rule)
+        }
         (Matched::Unlimited | Matched::Limited(..), _) => Outcome::Unlimited,
     };
     Ok(descriptors.iter().zip(matched).zip(replies).map(outcome).collect())
+}
+
+/// Counts the hits of a limit of the reference service; without a reply it refuses everything.
+fn count_hits(server: &Server, rule: &Rule, hits: Hits, reply: Option<&Reply>) {
+    let counters = rule.reference().and_then(|terms| terms.hits.as_ref());
+    let (Hits::Charge(hits), Some(counters)) = (hits, counters) else { return };
+    let Some(reply) = reply else { return counters.count(hits, true, 0, 0, NEAR) };
+    let refused = reply.is_refusal() || !reply.answer.decision.shadow_refused_by().is_empty();
+    let first = reply.answer.limits.first();
+    let limit = first.and_then(|limit| limit.limit).unwrap_or(u64::MAX);
+    let remaining = first.and_then(|limit| limit.remaining).unwrap_or(limit);
+    let near = match server.reference().near {
+        0 => NEAR,
+        near => near,
+    };
+    counters.count(hits, refused, limit, remaining, near);
 }
 
 /// `None` if it takes longer.
@@ -234,8 +262,10 @@ fn match_rules<'p>(
     descriptors: &[Descriptor<'p>],
 ) -> Vec<Matched<'p>> {
     let find = |descriptor: &Descriptor<'p>| {
-        let found = || plan.rules().find(domain, &descriptor.entries).map(|rule| &**rule);
-        descriptor.rule.or_else(found)
+        let entries = &descriptor.entries;
+        let of_file = || plan.rules().find(domain, entries);
+        let pushed = || plan.pushed().find(domain, entries, descriptor.limit.is_some());
+        descriptor.rule.or_else(|| of_file().or_else(pushed).map(|rule| &**rule))
     };
     let rules: Vec<Option<&Rule>> = descriptors.iter().map(find).collect();
     let is_replaced = |rule: &Rule| {

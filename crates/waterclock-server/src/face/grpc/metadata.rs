@@ -2,8 +2,11 @@
 //! "login", "allowed": false, "refused_by": ["burst"], "source": "authoritative"}]}`, an element for each descriptor that a
 //! policy has decided about, with `shadow_refused_by` where a shadow limit would have refused.
 //!
+//! With `metadata`, that of the reference service's limits that admit.
+//!
 //! Written as bytes: as messages, these are a dozen maps, lists and strings for each call, and took longer than the decision.
 
+use prost::Message;
 use waterclock::{LimitSet, Policy};
 
 use super::descriptors::{Decided, Outcome};
@@ -26,8 +29,9 @@ const VALUES: u8 = 1 << 3 | LENGTH;
 const LENGTH: u8 = 2;
 const FIXED_64: u8 = 1;
 
-/// Writes the field of a response, if a policy has decided about any descriptor.
-pub(super) fn write(outcomes: &[Outcome<'_>], to: &mut Vec<u8>) {
+/// Writes the field of a response, if a policy has decided about any descriptor; `of_limits`: with what the
+/// configuration has to say about limits that admit.
+pub(super) fn write(outcomes: &[Outcome<'_>], of_limits: bool, to: &mut Vec<u8>) {
     let mut decided = outcomes.iter().enumerate().filter_map(|(at, outcome)| match outcome {
         Outcome::Decided(decided) => Some((at, &**decided)),
         Outcome::Unlimited | Outcome::Refused(_) => None,
@@ -40,6 +44,25 @@ pub(super) fn write(outcomes: &[Outcome<'_>], to: &mut Vec<u8>) {
                     nested(VALUES, to, |to| nested(STRUCT, to, |to| write_fields(at, decided, to)));
                 }
             });
+        });
+        if of_limits {
+            write_limits(outcomes, to);
+        }
+    });
+}
+
+/// What is said of several limits is one object, in which the last one wins.
+fn write_limits(outcomes: &[Outcome<'_>], to: &mut Vec<u8>) {
+    let mut passed = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Decided(decided) if !decided.has_refused() => {
+            decided.rule.reference()?.metadata.as_ref()
+        }
+        _ => None,
+    });
+    let Some(first) = passed.next() else { return };
+    entry("metadata", to, |to| {
+        nested(STRUCT, to, |to| {
+            std::iter::once(first).chain(passed).for_each(|fields| fields.encode_raw(to));
         });
     });
 }
@@ -107,7 +130,6 @@ fn nested(tag: u8, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
     use prost_types::value::Kind;
     use prost_types::{ListValue, Struct, Value};
 

@@ -26,8 +26,10 @@ mod response;
 mod rlqs;
 mod size;
 
+pub(crate) use self::call::decide_alone;
 pub(crate) use self::connection::serve;
 pub(crate) use self::rlqs::Quotas;
+pub(crate) use self::size::each_field;
 
 use std::sync::Arc;
 

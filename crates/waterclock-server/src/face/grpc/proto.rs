@@ -60,6 +60,13 @@ pub mod rlqs {
     pub(in super::super) const METHOD: &str =
         "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
 }
+/// Configuration that is pushed: what Envoy's reference service gets by xDS.
+pub use self::messages::envoy::service::discovery::v3::{
+    DiscoveryRequest, DiscoveryResponse, Node,
+};
+pub use self::messages::google::rpc::Status as RpcStatus;
+/// Configuration of Envoy's reference service.
+pub use self::messages::ratelimit::config::ratelimit::v3 as reference;
 
 /// What reflection tells.
 pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rls.bin"));

@@ -3,26 +3,83 @@
 use std::time::Duration;
 
 use waterclock::{CalendarUnit, Limit, LimitDecision, Source, Timestamp};
-use waterclock_config::RuleCharge;
+use waterclock_config::{ReferenceConfig, RuleCharge};
 use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::descriptors::{Decided, Outcome};
 use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
+use crate::reference::seconds;
 
 const DAY: u64 = 86_400;
 
 /// The response without its metadata. `now` is the time by which windows are aligned.
-pub(super) fn response(outcomes: &[Outcome<'_>], now: Timestamp) -> RateLimitResponse {
+pub(super) fn response(
+    outcomes: &[Outcome<'_>],
+    now: Timestamp,
+    reference: &ReferenceConfig,
+) -> RateLimitResponse {
     let statuses: Vec<_> = outcomes.iter().map(|outcome| status(outcome, now)).collect();
-    let refused = statuses.iter().any(|status| status.code() == Code::OverLimit);
+    let refused = !reference.shadow && is_refused(outcomes, &statuses, reference.quota);
+    let mut fields = headers(outcomes);
+    if let Some(names) = &reference.headers {
+        fields.extend(reference_fields(names, &statuses));
+    }
     RateLimitResponse {
         overall_code: if refused { Code::OverLimit } else { Code::Ok }.into(),
         statuses,
-        response_headers_to_add: headers(outcomes),
+        response_headers_to_add: fields,
         request_headers_to_add: Vec::new(),
         raw_body: Vec::new(),
         dynamic_metadata: None,
     }
+}
+
+/// One limit that is over refuses the request. Of those in quota mode, all must be.
+fn is_refused(
+    outcomes: &[Outcome<'_>],
+    statuses: &[DescriptorStatus],
+    all_are_quotas: bool,
+) -> bool {
+    let is_quota = |outcome: &Outcome<'_>| {
+        let rule = match outcome {
+            Outcome::Unlimited => return false,
+            Outcome::Refused(rule) => rule,
+            Outcome::Decided(decided) => decided.rule,
+        };
+        rule.reference().is_some_and(|terms| terms.quota || all_are_quotas)
+    };
+    let (mut quotas, mut over) = (0, 0);
+    for (outcome, status) in outcomes.iter().zip(statuses) {
+        let is_over = status.code() == Code::OverLimit;
+        if is_quota(outcome) {
+            quotas += 1;
+            over += u32::from(is_over);
+        } else if is_over {
+            return true;
+        }
+    }
+    quotas > 0 && over == quotas
+}
+
+/// The header fields of the reference service, about the limit with the least left.
+fn reference_fields(names: &[String; 3], statuses: &[DescriptorStatus]) -> Vec<HeaderValue> {
+    let limited =
+        statuses.iter().filter_map(|status| Some((status, status.current_limit.as_ref()?)));
+    let Some((status, limit)) = limited.min_by_key(|(status, _)| status.limit_remaining) else {
+        return Vec::new();
+    };
+    let requests = limit.requests_per_unit;
+    let unit = crate::reference::Unit::try_from(limit.unit).unwrap_or_default();
+    let window = seconds(unit).map_or(String::new(), |seconds| format!(", {requests};w={seconds}"));
+    let reset = status.duration_until_reset.as_ref().map_or(0, |reset| reset.seconds);
+    let values =
+        [format!("{requests}{window}"), status.limit_remaining.to_string(), reset.to_string()];
+    let field = |(key, value): (&String, String)| HeaderValue {
+        key: key.clone(),
+        value,
+        raw_value: Vec::new(),
+    };
+    names.iter().zip(values).map(field).collect()
 }
 
 /// The answer to a request that is too large to be decided: refused, because proxies admit on errors.
@@ -35,10 +92,11 @@ fn status(outcome: &Outcome<'_>, now: Timestamp) -> DescriptorStatus {
     match outcome {
         Outcome::Unlimited => ok(),
         Outcome::Refused(rule) => DescriptorStatus {
-            code: Code::OverLimit.into(),
+            code: if rule.is_shadow() { Code::Ok } else { Code::OverLimit }.into(),
             current_limit: Some(RateLimit {
                 requests_per_unit: 0,
-                unit: Unit::Unknown.into(),
+                // Both enums have the same numbers.
+                unit: rule.reference().map_or(Unit::Unknown.into(), |terms| terms.unit.into()),
                 name: rule.name().unwrap_or_default().to_owned(),
             }),
             ..ok()
@@ -60,7 +118,7 @@ fn status_of(decided: &Decided<'_>, now: Timestamp) -> DescriptorStatus {
     let (policy, answer) = (&decided.reply.policy, &decided.reply.answer);
     let refused = decided.has_refused();
     // The reference service shows the numbers of a limit in shadow; clients of others must not see them.
-    let is_hidden = policy.is_shadow() && !counts(decided);
+    let is_hidden = policy.is_shadow() && !is_of_reference(decided);
     // In shadow, exempt, or admitted because the store failed: no limit applies.
     let is_free = is_hidden || (answer.source == Source::Policy && !refused);
     let Some(binding) = binding(decided).filter(|_| !is_free) else {
@@ -74,7 +132,7 @@ fn status_of(decided: &Decided<'_>, now: Timestamp) -> DescriptorStatus {
         current_limit: Some(current_limit(decided, binding)),
         limit_remaining: if blocked { 0 } else { clamped(limit.remaining.unwrap_or(u64::MAX)) },
         duration_until_reset: (!blocked).then(|| {
-            let fresh = limit.reset_after.is_zero() && counts(decided);
+            let fresh = limit.reset_after.is_zero() && is_of_reference(decided);
             let window = policy.limits()[binding].period().filter(|_| fresh);
             whole_seconds(window.map_or(limit.reset_after, |period| until_window_ends(period, now)))
         }),
@@ -82,8 +140,8 @@ fn status_of(decided: &Decided<'_>, now: Timestamp) -> DescriptorStatus {
 }
 
 /// Whether the descriptor is answered as the reference service answers it.
-fn counts(decided: &Decided<'_>) -> bool {
-    decided.rule.charge == RuleCharge::Count
+fn is_of_reference(decided: &Decided<'_>) -> bool {
+    decided.rule.charge == RuleCharge::Count || decided.rule.reference().is_some()
 }
 
 /// For a key with nothing used: the reference service tells when the window of the clock ends all the same.
@@ -113,7 +171,7 @@ fn current_limit(decided: &Decided<'_>, at: usize) -> RateLimit {
     let (requests, unit) = pace(decided, at);
     let name = match decided.rule.name() {
         Some(name) => name.to_owned(),
-        None if counts(decided) => String::new(),
+        None if is_of_reference(decided) => String::new(),
         None => {
             let limit = decided.reply.policy.limits()[at].name();
             format!("{}.{limit}", decided.policy.name())

@@ -46,7 +46,7 @@ impl Size {
 }
 
 /// Visits the fields of a message by number, with the bytes of those that have a length.
-pub(super) fn each_field<'m>(
+pub(crate) fn each_field<'m>(
     mut message: &'m [u8],
     mut visit: impl FnMut(u32, Option<&'m [u8]>) -> Option<()>,
 ) -> Option<()> {

@@ -71,6 +71,21 @@ where
     }
 }
 
+/// The same for a router that has other paths: nothing is answered before it.
+pub(crate) async fn serve_only<IO>(
+    server: &Arc<Server>,
+    router: Router,
+    stream: IO,
+    guest: &Arc<Guest>,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let pace = Arc::new(Pace::new(server.patience(), Arc::clone(guest)));
+    let io = Paced::new(stream, Arc::clone(&pace));
+    let ends = pin!(ends(server.phase(), &pace, server.quiet()));
+    serve_others(server, router, io, &pace, Rarely::new(ends)).await;
+}
+
 /// Waits for the end of a connection that is to close.
 async fn finish<T>(server: &Server, is_idle: bool, end: impl Future<Output = T>) -> Option<T> {
     if is_idle {

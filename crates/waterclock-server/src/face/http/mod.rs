@@ -16,11 +16,13 @@ mod plain;
 mod policies;
 mod problem;
 mod query;
+mod reference;
 mod request;
 mod reserve;
 mod wait;
 
-pub(crate) use self::connection::serve;
+pub(crate) use self::connection::{serve, serve_only};
+pub(crate) use self::reference::router as side_router;
 
 use std::sync::Arc;
 

@@ -36,9 +36,13 @@ pub(super) async fn metrics(access: Access<Reads>) -> Response {
     of_kind(kind, access.server.scrape().await)
 }
 
-/// The configuration in force, and the outcome of the last reload.
+/// The configuration in force, the outcome of the last reload, and the control plane if there is one.
 pub(super) async fn config(access: Access<Reads>) -> Response {
-    json(StatusCode::OK, &access.server.reloads().status())
+    let mut status = json!(access.server.reloads().status());
+    if let Some(state) = access.server.xds().state() {
+        status["xds"] = json!(state);
+    }
+    json(StatusCode::OK, &status)
 }
 
 /// The API's description. A test compares the server with it.

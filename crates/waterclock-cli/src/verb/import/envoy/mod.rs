@@ -1,7 +1,10 @@
 //! Envoy's reference rate limit service: YAML files of domains and descriptors.
 
+mod reference;
 mod rules;
 mod tree;
+
+pub(in super::super) use self::reference::reference_domains;
 
 use self::rules::{Effect, Imports};
 use super::source::Source;

@@ -164,25 +164,27 @@ fn period(unit: &str) -> Option<&'static str> {
 /// One document: a domain and its descriptors.
 pub(super) struct Document {
     pub(super) file: String,
-    root: Root,
+    pub(super) root: Root,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Root {
+pub(super) struct Root {
     pub(super) domain: Spanned<String>,
     pub(super) descriptors: Option<Vec<Spanned<Descriptor>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Descriptor {
+pub(super) struct Descriptor {
     pub(super) key: Option<String>,
     pub(super) value: Option<String>,
     pub(super) rate_limit: Option<Spanned<RateLimit>>,
     pub(super) descriptors: Option<Vec<Spanned<Descriptor>>>,
     #[serde(default)]
     pub(super) shadow_mode: bool,
+    #[serde(default)]
+    pub(super) quota_mode: bool,
     #[serde(default)]
     pub(super) detailed_metric: bool,
     #[serde(default)]
@@ -193,7 +195,7 @@ struct Descriptor {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RateLimit {
+pub(super) struct RateLimit {
     pub(super) requests_per_unit: Option<u32>,
     pub(super) unit: Option<String>,
     #[serde(default)]
@@ -204,7 +206,7 @@ struct RateLimit {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Replaced {
+pub(super) struct Replaced {
     pub(super) name: String,
 }
 
