@@ -70,6 +70,15 @@ impl Timeline {
         bin.allowed += u64::from(is_allowed);
     }
 
+    /// The same in at most so many bins.
+    pub(crate) fn merged(&self, most: usize) -> Timeline {
+        let mut merged = self.clone();
+        while merged.bins.len() > most && merged.width + 1 < WIDTHS_US.len() {
+            merged.widen();
+        }
+        merged
+    }
+
     /// From the start of the first bin to the end of the last.
     pub(crate) fn span_us(&self) -> (u64, u64) {
         let width = self.width_us();
@@ -242,6 +251,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn merged_bins_lose_nothing() {
+        let mut timeline = Timeline::new(1_000);
+        (0..900).for_each(|second| timeline.add(second * 1_000_000, second % 3 > 0));
+        let merged = timeline.merged(200);
+        assert!(merged.bins.len() <= 200 && merged.bins.len() > 20, "{}", merged.bins.len());
+        let sum =
+            merged.bins().fold((0, 0), |sum, (_, bin)| (sum.0 + bin.offered, sum.1 + bin.allowed));
+        assert_eq!(sum, (900, 600));
     }
 
     #[test]

@@ -156,6 +156,7 @@ fn curve(advice: &Advice) -> Value {
         json!({
             "limit": point.number,
             "words": words(&point.limit),
+            "toml": toml(&point.limit),
             "clients_refused": point.clients_refused,
             "checks_refused": point.checks_refused,
             "units_refused": point.units_refused,

@@ -12,7 +12,8 @@ use crate::stage::Resolved;
 use crate::timeline::{SparseBins, Timeline};
 use crate::trace::{Event, Op};
 
-const BINS: usize = 200;
+/// Enough to zoom in.
+const BINS: usize = 1_000;
 
 /// One check and its decision.
 pub(crate) struct Checked<'a> {

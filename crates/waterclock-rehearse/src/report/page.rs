@@ -14,12 +14,16 @@ use super::{Report, TOP};
 use crate::picture::{Picture, Row, Times};
 use crate::terminal::{BAD, GOOD, WARN};
 
+/// As many bars as can be told apart in a picture.
+const PICTURE_BINS: usize = 200;
+
 impl Report<'_> {
     /// The picture of checks over time, with refusals.
     #[must_use]
     pub fn picture(&self) -> Picture {
         let ledger = &self.ledger;
-        let span_us = ledger.timeline.span_us();
+        let timeline = ledger.timeline.merged(PICTURE_BINS);
+        let span_us = timeline.span_us();
         let mut says = format!(
             "{} of {} allowed",
             grouped(ledger.checks - ledger.refused),
@@ -41,7 +45,7 @@ impl Report<'_> {
             rows: vec![Row {
                 name: self.policy.name().to_owned(),
                 says,
-                timeline: ledger.timeline.clone(),
+                timeline,
                 in_shadow: None,
                 level: Vec::new(),
                 refusals: ledger.some_refusals(),
