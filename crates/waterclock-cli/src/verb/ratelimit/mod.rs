@@ -25,6 +25,9 @@ use crate::output::Failure;
 /// the log, and arguments are ignored.
 #[derive(clap::Args)]
 pub(crate) struct Ratelimit {
+    /// The same as LOG_FORMAT=json
+    #[arg(long)]
+    json: bool,
     /// Ignored
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
@@ -35,6 +38,7 @@ impl Ratelimit {
         let set = Environment::of_process();
         let format = match set.text_or("LOG_FORMAT", "text") {
             "json" => Format::Json,
+            _ if self.json => Format::Json,
             _ => Format::Text,
         };
         start_log_at(format, &set.text_or("LOG_LEVEL", "warn").to_ascii_lowercase())?;

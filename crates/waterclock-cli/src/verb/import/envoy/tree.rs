@@ -99,6 +99,9 @@ fn node(file: &str, at: Location, descriptor: Descriptor) -> Result<Node, Failur
             "a `*` at the end of a `key` has no counterpart here; only values have wildcards",
         );
     }
+    if descriptor.quota_mode {
+        return refuse("`quota_mode` has no counterpart in rules; `waterclock ratelimit` reads it");
+    }
     let value = value.as_deref().map_or(Pattern::Any, Pattern::parse);
     if descriptor.share_threshold && !matches!(value, Pattern::Prefix(_)) {
         return refuse("`share_threshold` needs a `value` that ends with `*`");

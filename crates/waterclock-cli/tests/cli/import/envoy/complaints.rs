@@ -12,7 +12,7 @@ fn mistakes_have_a_place_and_a_sentence() {
         ("domain: d\n", "there are no limits in these files: nothing to import"),
         (
             "domain: d\ndescriptors:\n  - kye: k\n",
-            "a.yaml:3:5: unknown field `kye`, expected one of key, value, rate_limit, descriptors, shadow_mode, detailed_metric, value_to_metric, share_threshold",
+            "a.yaml:3:5: unknown field `kye`, expected one of key, value, rate_limit, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold",
         ),
         ("domain: d\ndescriptors:\n  - value: k\n", "a.yaml:3:5: a descriptor needs a `key`"),
         (
