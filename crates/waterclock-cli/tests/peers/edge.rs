@@ -40,7 +40,12 @@ impl Edge {
     /// Starts everybody. `proxy` puts its configuration into a folder, and says how to run it there.
     #[track_caller]
     pub(crate) fn start(proxy: fn(&Path, &Ports) -> Command) -> Self {
-        let server = Server::start();
+        Self::start_with(Server::start(), proxy)
+    }
+
+    /// The same, with a Waterclock of another configuration.
+    #[track_caller]
+    pub(crate) fn start_with(server: Server, proxy: fn(&Path, &Ports) -> Command) -> Self {
         let origin = Origin::start();
         let folder = TempDir::with_prefix("waterclock-proxy-").expect("a folder can be made");
         let ports = Ports {

@@ -9,7 +9,11 @@ use crate::installed::peer;
 use crate::visitor::Visitor;
 
 fn envoy(folder: &Path, ports: &Ports) -> Command {
-    let file = deployed::copy("envoy/envoy.yaml", folder, ports);
+    with_file(&deployed::copy("envoy/envoy.yaml", folder, ports))
+}
+
+/// Envoy with a configuration, which it refuses to start with if a field of it is unknown.
+pub(crate) fn with_file(file: &Path) -> Command {
     let mut command = peer("python/bin/envoy");
     // Several Envoys on one machine would otherwise take each other for their predecessors.
     command.args(["--disable-hot-restart", "--concurrency", "1", "-l", "warn", "-c"]).arg(file);

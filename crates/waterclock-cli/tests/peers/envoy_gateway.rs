@@ -8,7 +8,7 @@ use waterclock_conformance::real::{await_that, free_port};
 
 use crate::background::Background;
 use crate::deployed::{self, Ports};
-use crate::installed::peer;
+use crate::envoy::with_file;
 use crate::origin::Origin;
 use crate::visitor::Visitor;
 
@@ -58,9 +58,7 @@ fn answers(shadow: bool) -> Vec<(u16, String, u64)> {
     let file = deployed::copy("envoy/envoy.yaml", folder.path(), &ports);
     let text = fs::read_to_string(&file).expect("just written");
     fs::write(&file, envoy(&text)).expect("a folder of ours");
-    let mut command = peer("python/bin/envoy");
-    command.args(["--disable-hot-restart", "--concurrency", "1", "-l", "warn", "-c"]).arg(&file);
-    let _proxy = Background::start(&mut command, folder.path(), proxy);
+    let _proxy = Background::start(&mut with_file(&file), folder.path(), proxy);
     // Requests that fail while Envoy connects are not counted.
     await_that("a visitor passes", || visitor.get(proxy, "/").status != 503);
     let mut answers = Vec::new();

@@ -9,14 +9,11 @@ use waterclock_conformance::real::await_that;
 
 use crate::deployed::{self, Ports};
 use crate::edge::Edge;
-use crate::installed::peer;
+use crate::envoy::with_file;
 use crate::visitor::Visitor;
 
 fn envoy(folder: &Path, ports: &Ports) -> Command {
-    let file = deployed::copy("envoy/quota.yaml", folder, ports);
-    let mut command = peer("python/bin/envoy");
-    command.args(["--disable-hot-restart", "--concurrency", "1", "-l", "warn", "-c"]).arg(file);
-    command
+    with_file(&deployed::copy("envoy/quota.yaml", folder, ports))
 }
 
 /// `per-client` of `deploy/waterclock.toml`: 20 at once, and one a second.

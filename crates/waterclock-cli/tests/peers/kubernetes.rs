@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use waterclock_conformance::real::RedisServer;
 
 use crate::deployed;
@@ -12,11 +12,7 @@ use crate::installed::peer;
 use crate::script;
 use crate::server::Server;
 use crate::visitor::Visitor;
-
-/// Prints the documents of YAML files as one list of JSON.
-const READ: &str = "import json, sys, yaml
-files = [open(name) for name in sys.argv[1:]]
-print(json.dumps([document for file in files for document in yaml.safe_load_all(file)]))";
+use crate::yaml;
 
 /// The files of the base, or of a component.
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -26,17 +22,41 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 fn documents_of(folder: &str) -> Vec<Value> {
-    let mut python = peer("python/bin/python");
-    python.args(["-c", READ]).args(files(folder));
-    serde_json::from_str(&script::run(&mut python)).expect("it prints JSON")
+    yaml::documents(&files(folder))
 }
 
-fn documents() -> Vec<Value> {
+pub(crate) fn documents() -> Vec<Value> {
     documents_of("kubernetes")
 }
 
+/// The document of a kind; the first one, if there are several.
+#[track_caller]
+pub(crate) fn of_kind<'a>(documents: &'a [Value], kind: &str) -> &'a Value {
+    let found = documents.iter().find(|document| document["kind"] == kind);
+    found.unwrap_or_else(|| panic!("there is no {kind}"))
+}
+
+/// The variables that the Secret must have, with the values of its example.
+#[track_caller]
+fn secret(documents: &[Value]) -> &Map<String, Value> {
+    of_kind(documents, "Secret")["stringData"].as_object().expect("variables")
+}
+
+/// What a Pod runs: the ConfigMap's file and the Secret's variables, but for the store.
+#[track_caller]
+pub(crate) fn serve(documents: &[Value], store: &str) -> Server {
+    let configuration =
+        of_kind(documents, "ConfigMap")["data"]["waterclock.toml"].as_str().expect("a file");
+    let mut environment: Vec<(String, String)> = secret(documents)
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_str().expect("a text").to_owned()))
+        .collect();
+    environment.push(("WATERCLOCK_STORE_URL".to_owned(), store.to_owned()));
+    Server::start_with(configuration, environment)
+}
+
 /// What Kubernetes' models say against files, and the kinds of objects that they know.
-fn compared(files: &[PathBuf]) -> (Vec<String>, Vec<String>) {
+pub(crate) fn compared(files: &[PathBuf]) -> (Vec<String>, Vec<String>) {
     let mut python = peer("python/bin/python");
     python.arg(script::path("kubernetes_models.py")).args(files);
     let (mut kinds, mut complaints) = (Vec::new(), Vec::new());
@@ -112,27 +132,17 @@ fn every_file_is_listed() {
 #[test]
 fn the_pod_serves_clients_with_a_token() {
     let documents = documents();
-    let of_kind = |kind: &str| {
-        let found = documents.iter().find(|document| document["kind"] == kind);
-        found.unwrap_or_else(|| panic!("there is no {kind}"))
-    };
     let redis = RedisServer::start();
-    let configuration = of_kind("ConfigMap")["data"]["waterclock.toml"].as_str().expect("a file");
-    let secret = of_kind("Secret")["stringData"].as_object().expect("variables");
-    let mut environment: Vec<(String, String)> = secret
-        .iter()
-        .map(|(name, value)| (name.clone(), value.as_str().expect("a text").to_owned()))
-        .collect();
+    let secret = secret(&documents);
     let token = |name: &str| format!("Bearer {}", secret[name].as_str().expect("a text"));
     assert!(secret.contains_key("WATERCLOCK_STORE_URL"));
-    environment.push(("WATERCLOCK_STORE_URL".to_owned(), redis.url()));
 
-    let server = Server::start_with(configuration, environment);
+    let server = serve(&documents, &redis.url());
     let get = |path: &str, token: &str| {
         Visitor::at(1).get_with(server.http, path, &[("Authorization", token)]).status
     };
     // The paths that the probes ask, which have no token.
-    let container = &of_kind("Deployment")["spec"]["template"]["spec"]["containers"][0];
+    let container = &of_kind(&documents, "Deployment")["spec"]["template"]["spec"]["containers"][0];
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
         let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
         assert_eq!(server.get(path).status, 200, "{path}");
