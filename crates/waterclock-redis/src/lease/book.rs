@@ -258,6 +258,11 @@ impl Leases {
         self.with(id, |leased| (leased.refills_ahead, leased.is_refilling) = (false, false));
     }
 
+    /// Nothing is taken after all.
+    pub(super) fn end_refill(&self, id: KeyId) {
+        self.with(id, |leased| leased.is_refilling = false);
+    }
+
     /// Keeps units that could not be returned, for another try.
     pub(super) fn keep_for_return(&self, id: KeyId, entry: &Arc<Entry>, parts: Vec<Part>) {
         self.with(id, |leased| {

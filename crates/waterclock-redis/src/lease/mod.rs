@@ -113,7 +113,11 @@ impl Direct {
 
     fn spend_held(&self, id: KeyId, cost: u64) -> Option<Answer> {
         let spend = |state: &mut KeyState, policy: &Policy, cost| state.spend(policy, cost);
-        let (answer, _) = self.leases.spend_by(id, cost, spend, |_| None)?;
+        let (answer, more) = self.leases.spend_by(id, cost, spend, |_| None)?;
+        if let Some((id, taking)) = more {
+            drop(taking);
+            self.leases.end_refill(id);
+        }
         Some(answer.with_source(Source::Lease))
     }
 
@@ -168,7 +172,11 @@ impl Direct {
     /// Takes more of a key before it is used up, in the background.
     fn refill_soon(&self, id: KeyId, taking: Taking) {
         // Outside of a runtime, a caller takes more when all is spent.
-        let Ok(runtime) = Handle::try_current() else { return };
+        let Ok(runtime) = Handle::try_current() else {
+            drop(taking);
+            self.leases.end_refill(id);
+            return;
+        };
         let this = self.clone();
         runtime.spawn(async move {
             let _taking = taking;
@@ -181,7 +189,11 @@ impl Direct {
     async fn refill(&self, id: KeyId) -> Option<()> {
         let by = Instant::now() + self.deadline;
         let plan = self.plan(id, by).await?;
-        let asked = plan.size.checked_sub(plan.held).filter(|asked| *asked > 0)?;
+        // A lease that has become smaller has enough.
+        let Some(asked) = plan.size.checked_sub(plan.held).filter(|asked| *asked > 0) else {
+            self.leases.end_refill(id);
+            return Some(());
+        };
         let taken = self.take(id, &plan.key, asked, by).await.ok()?;
         self.leases.add(id, &plan, &taken, |_| ((), 0))
     }

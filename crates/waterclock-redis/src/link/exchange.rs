@@ -19,7 +19,7 @@ const TRIES: u32 = 3;
 struct Command {
     script: &'static Script,
     pending: Vec<Pending>,
-    /// How many of the first requests have keys that differ.
+    /// How many of the first requests have keys that differ, of short checks.
     differ: usize,
 }
 
@@ -340,7 +340,9 @@ impl Command {
     /// Requests that one script call can serve.
     fn new(mut pending: Vec<Pending>) -> Self {
         let script = pending.first().map_or(&*SHORT, |first| first.request.script());
-        let differ = move_repeats_back(&mut pending);
+        let is_short =
+            matches!(pending.first(), Some(Pending { request: Request::Short { .. }, .. }));
+        let differ = if is_short { move_repeats_back(&mut pending) } else { 0 };
         Self { script, pending, differ }
     }
 

@@ -49,15 +49,25 @@ impl SideBySide {
             return Ok(());
         }
         writeln!(out, "{}", styled(STRONG, "why they differ"))?;
+        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         for Difference { class, checks, clients } in self.tally.differences() {
-            let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
             let (checks, clients) =
                 (counted(count(checks), "check"), counted(count(clients), "client"));
             writeln!(out, "  {checks} of {clients}. {}", class.sentence())?;
         }
+        if self.tally.uncounted() > 0 {
+            let checks = counted(count(self.tally.uncounted()), "check");
+            writeln!(out, "  And {checks} of clients that were not counted to the end.")?;
+        }
         let limits = self.policy.limits().iter().zip(&self.tally.only_new_by);
         for (limit, count) in limits.filter(|(_, count)| **count > 0) {
-            writeln!(out, "  Of those, {} by limit {}.", grouped(*count), limit.name())?;
+            let are = if *count == 1 { "is" } else { "are" };
+            writeln!(
+                out,
+                "  Of the checks that only the new policy refuses, {} {are} refused by `{}`.",
+                grouped(*count),
+                limit.name()
+            )?;
         }
         writeln!(out, "{}", styled(STRONG, "clients that differ most"))?;
         let row = |(key, client): (&str, Both)| {
@@ -124,6 +134,7 @@ impl SideBySide {
             "clients_are_estimates": clients.has_evicted(),
             "only_new_refuses_by": by_limit(self.policy.policy(), &self.tally.only_new_by),
             "differences": self.tally.differences().into_iter().map(difference).collect::<Vec<Value>>(),
+            "uncounted_differences": self.tally.uncounted(),
             "most_different_clients": clients.top(TOP, Both::differences).into_iter().map(client).collect::<Vec<Value>>(),
             "remarks": self.notes,
         });

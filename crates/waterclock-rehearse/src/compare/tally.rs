@@ -87,6 +87,12 @@ impl Tally {
         }
         found.into_iter().filter(|difference| difference.checks > 0).collect()
     }
+
+    /// How many checks differ that no [difference](Self::differences) has, as their clients were evicted.
+    pub(super) fn uncounted(&self) -> u64 {
+        let counted: u64 = self.differences().iter().map(|difference| difference.checks).sum();
+        self.all.differences() - counted
+    }
 }
 
 /// One kind of difference.
@@ -163,5 +169,19 @@ impl Class {
                 "Only the new policy refuses: the old limiter refuses these clients at other moments, as windows or refills differ."
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_of_evicted_clients_are_left_over() {
+        let both = |only_old, only_new| Both { checks: 9, only_old, only_new, ..Both::default() };
+        let mut tally = Tally { all: both(5, 3), ..Tally::default() };
+        tally.clients.note("kept", |counts| *counts = both(4, 2));
+        let counts: Vec<u64> = tally.differences().iter().map(|found| found.checks).collect();
+        assert_eq!((counts, tally.uncounted()), (vec![4, 2], 2));
     }
 }

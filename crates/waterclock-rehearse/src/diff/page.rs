@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Comparison, PolicyChange, json};
 use crate::page::{Column, DIFF_SCRIPT, Page, Part};
 use crate::picture::Times;
-use crate::report::{KeyCount, counted, grouped, list, number, share, words};
+use crate::report::{KeyCount, counted, grouped, list, number, over_time, share, words};
 
 impl Comparison {
     /// A page with both sides over time and a reason for every change, which needs no other file.
@@ -28,7 +28,7 @@ impl Comparison {
             page.section("Over time");
             page.drawn("id=\"timeline\"");
             page.fold_numbers();
-            over_time(&mut page, trace, times);
+            table(&mut page, trace, times);
             page.end_fold();
         }
         why(&mut page, trace);
@@ -67,21 +67,15 @@ impl Comparison {
     }
 }
 
-/// How many rows the table of the timeline has at most.
-const MOST_ROWS: usize = 24;
-
 /// For readers who cannot see the picture.
-fn over_time(page: &mut Page, trace: &Value, times: Times) {
+fn table(page: &mut Page, trace: &Value, times: Times) {
     let bins: Vec<&Value> = list(&trace["timeline"], "bins").collect();
     let fields = ["offered", "old_refused", "new_refused", "newly_refused", "newly_allowed"];
     let names =
         ["from", "checks", "refused before", "refused now", "newly refused", "newly allowed"];
-    let rows = bins.chunks(bins.len().div_ceil(MOST_ROWS).max(1)).map(|some| {
-        let sum = |field: &str| Part::Number(some.iter().map(|bin| number(bin, field)).sum());
-        let from = Part::Time(times, some[0]["t_us"].as_u64());
-        [from].into_iter().chain(fields.map(sum)).collect()
+    over_time(page, &bins, times, &names.map(Column::number), |sum| {
+        fields.map(|field| Part::Number(sum(field))).into()
     });
-    page.rows("class=\"plain\"", &names.map(Column::number), rows);
 }
 
 /// How many checks each reason explains.

@@ -1,14 +1,18 @@
 // The table of clients: each row opens to what the client did.
 
+// Estimates of how many different ones there are end not far above it.
+const MOST_ESTIMATED = 10_000;
+
 // Some of what a client asked for most, with how often.
 function mostAsked(title, pairs, distinct) {
   if (!pairs?.length) return null;
-  const more = distinct > pairs.length ? ` (${count(pairs.length)} of ${count(distinct)})` : "";
+  const all = distinct > MOST_ESTIMATED ? `more than ${count(MOST_ESTIMATED)}` : `about ${count(distinct)}`;
+  const more = distinct > pairs.length ? ` (${count(pairs.length)} of ${all})` : "";
   return make("div", {}, make("h3", {}, `${title}${more}`), make("ol", { class: "counts" },
     ...pairs.map(([text, number]) => make("li", {}, quoted(text || "–"), make("span", {}, count(number))))));
 }
 
-const KINDS = { "one-agent": "All of it came with one user agent: one program, or one person.", "many-agents": "It came with many user agents: probably an address that many people share." };
+const KINDS = { "one-agent": "It came with few user agents, or mostly one: one program, or one person.", "many-agents": "It came with many user agents: probably an address that many people share." };
 
 function clientWords(client, { limits = [] }, times) {
   const by = limits.map(({ name }, index) => [name, client.refused_by?.[index] ?? 0]).filter(([, number]) => number > 0).map(([name, number]) => `${visible(name)} ${count(number)}`);
@@ -16,7 +20,7 @@ function clientWords(client, { limits = [] }, times) {
   if (client.first_us !== undefined) text.append(" from ", times.element(client.first_us), " to ", times.element(client.last_us));
   text.append(`; ${count(client.refused)} refused${by.length ? ` (${by.join(", ")})` : ""}`);
   if (client.shadow_refused) text.append(`, ${count(client.shadow_refused)} shadow-refused`);
-  if (client.first_refused_us) text.append(", first ", times.element(client.first_refused_us), ", last ", times.element(client.last_refused_us));
+  if (client.first_refused_us != null) text.append(", first ", times.element(client.first_refused_us), ", last ", times.element(client.last_refused_us));
   text.append(`. ${KINDS[client.kind] ?? ""}`);
   return text;
 }

@@ -3,19 +3,18 @@
 const CURVE_HEIGHT = 170;
 
 class Curve {
-  // Points have their configuration, or `toml` is a template with `{limit}` in the place of the number, or there is none.
-  constructor(host, { limit, current, clients, checks, points, toml }) {
-    Object.assign(this, { limit, current, clients, checks, points, template: toml });
+  constructor(host, { limit, current, clients, checks, points }) {
+    Object.assign(this, { limit, current, clients, checks, points });
     this.says = make("p", { class: "says", "aria-live": "polite" });
     this.kinds = make("p", { class: "muted small" });
     this.svg = draw("svg", { "aria-hidden": "true" });
     this.slider = make("input", { type: "range", min: 0, max: this.points.length - 1, step: 1, value: current ?? 0, "aria-label": `Another number for ${this.limit}`, oninput: () => this.show() });
-    this.toml = toml || points[0].toml ? copyable("") : null;
+    this.toml = copyable("");
     const legend = make("ul", { class: "legend" }, make("li", {}, swatch("clients"), "clients refused at least once"), make("li", {}, swatch("checks"), "checks refused"));
     host.replaceChildren(make("h3", {}, visible(this.limit)), this.says, this.kinds,
       make("div", { class: "chart-head" }, legend), this.svg, this.slider,
       make("div", { class: "ends" }, make("span", {}, `stricter: ${this.points[0].words}`), make("span", {}, `looser: ${this.points.at(-1).words}`)),
-      ...(this.toml ? [this.toml.element] : []));
+      this.toml.element);
     new ResizeObserver(() => this.render()).observe(host);
     this.render();
   }
@@ -26,7 +25,7 @@ class Curve {
     this.says.textContent = text;
     this.slider.setAttribute("aria-valuetext", text);
     this.kinds.textContent = this.describe(point);
-    if (this.toml) this.toml.code.textContent = point.toml ?? this.template.replaceAll("{limit}", String(point.limit));
+    this.toml.code.textContent = point.toml;
     const x = this.x(index);
     this.cursor.setAttribute("x1", x);
     this.cursor.setAttribute("x2", x);
@@ -39,7 +38,7 @@ class Curve {
   describe({ clients_refused: refused, checks_refused: checks, kinds }) {
     if (!refused) return "No client would have been refused.";
     const text = `${counted(refused, "client")} of ${count(this.clients)}, ${counted(checks, "check")} of ${count(this.checks)}`;
-    const known = [[kinds?.one_agent, "with one user agent"], [kinds?.many_agents, "with many user agents, such as shared addresses"]].filter(([number]) => number > 0);
+    const known = [[kinds?.one_agent, "with few user agents, or mostly one"], [kinds?.many_agents, "with many user agents, such as shared addresses"]].filter(([number]) => number > 0);
     return `${text}${known.length ? `; of these clients ${known.map(([number, words]) => `${count(number)} ${words}`).join(", ")}` : ""}.`;
   }
 

@@ -12,27 +12,42 @@ use crate::terminal::{STRONG, styled};
 
 /// How many points of a curve are shown, beside the policy's own.
 const POINTS: usize = 7;
+/// What a client needs that no number suits.
+pub(super) const BEYOND_ANY: &str = "more than any number";
+/// Beside a limit of the configuration that is copied.
+const UNCHANGED: &str = "# unchanged: no number was found";
 
 impl Advice {
-    /// `99 % of clients never exceed 60/min; 99.9 % never exceed 90/min`. Of equal limits, the largest share is told.
+    /// `99 % of clients never exceed 60/min; 99.9 % never exceed 90/min`. Of equal limits, the largest share is told;
+    /// where no number suits, the smallest.
     pub(super) fn sentence(&self) -> String {
-        let all = if self.outliers > 0 { "all others" } else { "all" };
+        let (all, clients) = match self.outliers {
+            0 => ("all", "clients"),
+            _ => ("all others", "the others"),
+        };
         let shares = ["99 %", "99.9 %", all];
         let same = self.percentiles.chunk_by(|one, other| one.number() == other.number());
         let (mut told, mut parts) = (0, Vec::new());
         for some in same {
+            let least = shares.get(told).copied().filter(|share| *share != all);
             told += some.len();
             let share = shares[told.clamp(1, shares.len()) - 1];
             let is_all = told == shares.len();
             let who = match (parts.is_empty(), is_all) {
                 (true, true) if self.outliers > 0 => "no other client exceeds".to_owned(),
                 (true, true) => "no client exceeds".to_owned(),
-                (true, false) => format!("{share} of clients never exceed"),
+                (true, false) => format!("{share} of {clients} never exceed"),
                 (false, _) => format!("{share} never exceed"),
             };
             parts.push(match some[0].limit.as_ref() {
                 Some((_, limit)) => format!("{who} {}", words(limit)),
-                None => format!("no number suits {share} of them, {}", self.no_number()),
+                None => {
+                    let whom = least.map_or_else(
+                        || format!("all {clients}"),
+                        |share| format!("{share} of {clients}"),
+                    );
+                    format!("no number suits {whom}, {}", self.no_number())
+                }
             });
         }
         parts.join("; ")
@@ -55,23 +70,28 @@ impl Report<'_> {
         if self.advice.iter().any(|advice| advice.largest.is_some()) {
             writeln!(out, "  {RULE}.")?;
         }
-        // The first limit is the one to choose first; the others are in --json and on the page.
-        for advice in self.advice.iter().take(if self.has_limits() { usize::MAX } else { 1 }) {
+        for advice in self.chosen() {
             curve(advice).write(out, "  ")?;
         }
         if let Some(toml) = self.toml() {
-            writeln!(
-                out,
-                "{}",
-                styled(STRONG, "to start with, so that 99.9 % of clients never notice")
-            )?;
+            let clients = if self.has_outliers() { "the others" } else { "clients" };
+            let alone = if self.policy.limits().len() > 1 { " (each limit alone)" } else { "" };
+            let title = format!("to start with, so that 99.9 % of {clients} never notice{alone}");
+            writeln!(out, "{}", styled(STRONG, title))?;
             toml.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
         }
         Ok(())
     }
 
-    fn has_limits(&self) -> bool {
-        !self.policy.limits().is_empty()
+    /// The advice to start with. Without limits it is the first; the others are in --json and on the page.
+    fn chosen(&self) -> &[Advice] {
+        let is_own = !self.policy.limits().is_empty();
+        if is_own { &self.advice } else { self.advice.get(..1).unwrap_or_default() }
+    }
+
+    /// Whether the policy to start with leaves clients out of account.
+    fn has_outliers(&self) -> bool {
+        self.chosen().iter().any(|advice| advice.outliers > 0)
     }
 
     /// Which clients are set aside.
@@ -82,7 +102,7 @@ impl Report<'_> {
         let kind = largest.kind.map_or_else(String::new, |kind| format!(" ({})", kind.words()));
         let needs = match &largest.limit {
             Some(limit) => format!("needs {}", words(limit)),
-            None => "needs more than any number".to_owned(),
+            None => format!("needs {BEYOND_ANY}"),
         };
         let many = match advice.many_agents {
             0 => String::new(),
@@ -99,25 +119,35 @@ impl Report<'_> {
     }
 
     /// The limits to start with, as a configuration: those that 99.9 % of clients never exceed. Without limits, the
-    /// first that is advised.
+    /// first that is advised. Limits that no number was found for say so.
     pub(super) fn toml(&self) -> Option<String> {
         let advised = |limit: &Limit| {
             let advice = self.advice.iter().find(|advice| advice.limit == limit.name());
             advice.and_then(Advice::start).map(|start| start.clone().with_shadow(limit.is_shadow()))
         };
-        let limits: Vec<Limit> = match self.policy.limits() {
-            [] => self.advice.first().and_then(Advice::start).map(unnamed).into_iter().collect(),
-            limits => limits.iter().map(|limit| advised(limit).unwrap_or(limit.clone())).collect(),
+        let line = |limit: &Limit| format!("  {},\n", toml(limit));
+        let unchanged = |limit: &Limit| format!("  {}, {UNCHANGED}\n", toml(limit));
+        let lines: Vec<String> = match self.policy.limits() {
+            [] => self
+                .advice
+                .first()?
+                .start()
+                .map(|start| line(&unnamed(start)))
+                .into_iter()
+                .collect(),
+            limits => {
+                let line =
+                    |limit| advised(limit).map_or_else(|| unchanged(limit), |new| line(&new));
+                limits.iter().map(line).collect()
+            }
         };
         let has_advice = self.advice.iter().any(|advice| advice.start().is_some());
-        if limits.is_empty() || !has_advice {
+        if lines.is_empty() || !has_advice {
             return None;
         }
         let name = self.policy.name();
         let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
         let name = if name.chars().all(is_bare) { name.to_owned() } else { format!("{name:?}") };
-        let lines: Vec<String> =
-            limits.iter().map(|limit| format!("  {},\n", toml(limit))).collect();
         Some(format!("[policies.{name}]\nlimits = [\n{}]\n", lines.concat()))
     }
 }
@@ -154,6 +184,6 @@ fn curve(advice: &Advice) -> Table {
     let right = ["refuses clients", "", "checks", ""].map(|name| (name.to_owned(), Align::Right));
     let mut head = vec![(name, Align::Left)];
     head.extend(right);
-    head.extend(tells_kinds.then(|| ("one agent / many".to_owned(), Align::Right)));
+    head.extend(tells_kinds.then(|| ("few agents / many".to_owned(), Align::Right)));
     Table { head, rows: advice.curve.some(POINTS).into_iter().map(row).collect() }
 }

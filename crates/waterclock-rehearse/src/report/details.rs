@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::keys::evict_the_lighter_half;
 use super::seen::{Different, Frequent};
 use crate::timeline::{SparseBins, Timeline};
 use crate::trace::Event;
 
-/// How many clients have details at a time, of up to 7 KiB each. Before there are more, the lighter half loses them: a
+/// How many clients have details at a time, of up to 21 KiB each: 16 KiB are 1,000 bins of a timeline, the rest are mostly
+/// paths and agents. Before there are more, the lighter half loses them: a
 /// client that matters only later misses what it did before that.
 const MOST: usize = 4_096;
 
@@ -43,7 +45,8 @@ impl Details {
     /// Adds a check that the timeline has counted already.
     pub(super) fn add(&mut self, key: u64, timeline: &Timeline, seen: &Seen<'_>) {
         if self.clients.len() >= MOST && !self.clients.contains_key(&key) {
-            self.drop_the_lighter_half();
+            let weight = |detail: &Detail| (detail.refused, detail.checks);
+            evict_the_lighter_half(&mut self.clients, weight);
         }
         let detail = self.clients.entry(key).or_default();
         detail.checks += 1;
@@ -65,15 +68,6 @@ impl Details {
 
     pub(super) fn of(&self, key: u64) -> Option<&Detail> {
         self.clients.get(&key)
-    }
-
-    fn drop_the_lighter_half(&mut self) {
-        let weight = |detail: &Detail| (detail.refused, detail.checks);
-        let mut weights: Vec<(u64, u64)> = self.clients.values().map(weight).collect();
-        let middle = weights.len() / 2;
-        let (_, middle, _) = weights.select_nth_unstable(middle);
-        let middle = *middle;
-        self.clients.retain(|_, detail| weight(detail) > middle);
     }
 }
 

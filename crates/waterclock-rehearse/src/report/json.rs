@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::advice::{Advice, Curve, Extent, Percentile, Point, RULE, toml, words};
+use super::advise::BEYOND_ANY;
 use super::details::Detail;
 use super::keys::{KeyRecord, hash_of};
 use super::page::by_limit;
@@ -123,7 +124,7 @@ impl Report<'_> {
         let largest = advice.largest.as_ref().map(|largest| {
             json!({
                 "key": self.key_of(largest.key),
-                "needs": advice.words(largest.limit.as_ref()),
+                "needs": largest.limit.as_ref().map_or_else(|| BEYOND_ANY.to_owned(), words),
                 "kind": largest.kind.map(super::seen::Kind::name),
             })
         });

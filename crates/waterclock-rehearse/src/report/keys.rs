@@ -26,24 +26,16 @@ pub(crate) struct Keys<R> {
 
 impl<R: Record> Keys<R> {
     /// Writes into a key's record.
-    pub(crate) fn note(&mut self, key: &str, write: impl FnOnce(&mut R)) {
+    pub(crate) fn note<T>(&mut self, key: &str, write: impl FnOnce(&mut R) -> T) -> T {
         if let Some(record) = self.records.get_mut(key) {
             return write(record);
         }
         if self.records.len() >= MOST_KEYS {
-            self.evict_the_lighter_half();
+            evict_the_lighter_half(&mut self.records, R::weight);
+            self.has_evicted = true;
         }
         self.distinct.add(key);
-        write(self.records.entry(key.into()).or_default());
-    }
-
-    fn evict_the_lighter_half(&mut self) {
-        let mut weights: Vec<(u64, u64)> = self.records.values().map(R::weight).collect();
-        let middle = weights.len() / 2;
-        let (_, middle, _) = weights.select_nth_unstable(middle);
-        let middle = *middle;
-        self.records.retain(|_, record| record.weight() > middle);
-        self.has_evicted = true;
+        write(self.records.entry(key.into()).or_default())
     }
 
     /// Whether there were more keys than are counted.
@@ -103,6 +95,18 @@ impl<R: Record> Keys<R> {
         all.sort_by(order);
         all
     }
+}
+
+/// Makes room in a map that is not empty.
+pub(super) fn evict_the_lighter_half<K, V>(
+    records: &mut HashMap<K, V>,
+    weight: impl Fn(&V) -> (u64, u64),
+) {
+    let mut weights: Vec<(u64, u64)> = records.values().map(&weight).collect();
+    let middle = weights.len() / 2;
+    let (_, middle, _) = weights.select_nth_unstable(middle);
+    let middle = *middle;
+    records.retain(|_, record| weight(record) > middle);
 }
 
 /// How many keys: counted, or estimated where there were too many to count.

@@ -137,9 +137,10 @@ impl Ledger {
             false => Verdict::Allowed,
         };
         self.in_shadow += u64::from(is_in_shadow);
-        self.keys.note(key, |record| {
+        let checks = self.keys.note(key, |record| {
             record.add(t_us, verdict, is_in_shadow);
             event.request.agent().iter().for_each(|agent| record.agents.add(agent));
+            record.checks
         });
         let hash = hash_of(key);
         if is_refused {
@@ -155,7 +156,7 @@ impl Ledger {
                 self.give_up_sample("factors give the same limits other numbers");
             }
             Some(sample) => match resolved.cost().plain() {
-                Some(units) => sample.add(hash, t_us, units),
+                Some(units) => sample.add(hash, checks, t_us, units),
                 None => self.give_up_sample("the policy counts several units"),
             },
             None => {}

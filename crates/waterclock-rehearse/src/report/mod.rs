@@ -16,7 +16,7 @@ mod units;
 pub use self::html::page;
 pub use self::ledger::Ledger;
 
-pub(crate) use self::html::{list, number, words};
+pub(crate) use self::html::{list, number, over_time, words};
 pub(crate) use self::keys::{Distinct, KeyCount, Keys, Record};
 pub(crate) use self::ledger::{Checked, Refusals};
 pub(crate) use self::page::by_limit;

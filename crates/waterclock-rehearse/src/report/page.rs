@@ -15,7 +15,7 @@ use crate::picture::{Picture, Row, Times};
 use crate::terminal::{BAD, GOOD, WARN};
 
 /// As many bars as can be told apart in a picture.
-const PICTURE_BINS: usize = 200;
+pub(super) const PICTURE_BINS: usize = 200;
 
 impl Report<'_> {
     /// The picture of checks over time, with refusals.

@@ -1,11 +1,11 @@
 //! What a client sends beside its key, in little memory: how many different user agents and paths, and which of them most.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use super::keys::hash_of;
 
 /// Who a client seems to be, by its user agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One program sends most of it.
+    /// Few agents, or mostly one: a program, or a person.
     OneAgent,
     /// Several do, as where many users share one address. A program that changes its name looks the same.
     ManyAgents,
@@ -24,7 +24,7 @@ impl Kind {
 
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Kind::OneAgent => "one program sends most of it",
+            Kind::OneAgent => "few user agents, or mostly one: one program, or one person",
             Kind::ManyAgents => "many user agents, as of many users behind one address",
         }
     }
@@ -63,8 +63,8 @@ impl Agents {
     }
 }
 
-/// About how many different texts: one bit for each of their hashes (linear counting). 32 words estimate thousands, one
-/// word a hundred.
+/// About how many different texts: one bit for each of their hashes (linear counting). 32 words estimate
+/// up to about ten thousand, and never more than 15,615; one word a hundred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Different<const WORDS: usize> {
     bits: [u64; WORDS],
@@ -98,13 +98,6 @@ impl<const WORDS: usize> Different<WORDS> {
         let rounded = estimate.round() as u64;
         rounded
     }
-}
-
-/// The same in every run, so that reports are.
-fn hash_of(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Texts that are counted at a time.

@@ -7,11 +7,13 @@ use waterclock_config::Micros;
 
 use super::grouped;
 use super::keys::{KeyRecord, hash_of};
+use super::page::PICTURE_BINS;
 use super::units::{Align, Table, share, spark};
 use super::{Report, TOP};
 use crate::expr::quoted;
 use crate::picture::Times;
 use crate::terminal::{BAD, STRONG, WARN, styled};
+use crate::timeline::Bin;
 
 /// The width of the line that shows when refusals came.
 const COLUMNS: usize = 60;
@@ -101,22 +103,17 @@ impl Report<'_> {
     }
 
     fn write_when(&self, out: &mut impl Write) -> io::Result<()> {
-        let bins: Vec<(u64, u64)> = self
-            .ledger
-            .timeline
-            .bins()
-            .map(|(t_us, bin)| (t_us, bin.offered - bin.allowed))
-            .collect();
+        let timeline = self.ledger.timeline.merged(PICTURE_BINS);
+        let refused = |(t_us, bin): (u64, Bin)| (t_us, bin.offered - bin.allowed);
+        let bins: Vec<(u64, u64)> = timeline.bins().map(refused).collect();
         let worst = bins.iter().max_by_key(|(t_us, refused)| (*refused, std::cmp::Reverse(*t_us)));
         let Some((worst_us, refused)) = worst.copied() else { return Ok(()) };
         let columns: Vec<u64> = bins
             .chunks(bins.len().div_ceil(COLUMNS))
             .map(|some| some.iter().map(|(_, refused)| refused).sum())
             .collect();
-        let (times, width) = (
-            Times::of(self.ledger.timeline.span_us().1),
-            Micros(self.ledger.timeline.width_us()).in_words(),
-        );
+        let (times, width) =
+            (Times::of(timeline.span_us().1), Micros(timeline.width_us()).in_words());
         writeln!(out, "{} |{}|", styled(STRONG, "when"), styled(BAD, spark(&columns)))?;
         writeln!(
             out,

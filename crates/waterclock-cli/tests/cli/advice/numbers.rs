@@ -111,7 +111,9 @@ fn what_no_number_mends_is_said_in_words() {
     let trace: String = (0..9).map(|n| format!("{{\"t_us\":{n}}}\n")).collect();
     let place = place.file("t", &trace);
     let run = place.run(&["replay", "t"]);
-    run.says(&["gap: no number suits all of them, its min_interval of 2 s alone refuses more."]);
+    run.says(&[
+        "gap: no number suits 99 % of clients, its min_interval of 2 s alone refuses more.",
+    ]);
     let report = place.run(&["replay", "t", "--json"]).json();
     let names: Vec<&Value> = list(&report["advice"]).iter().map(|limit| &limit["limit"]).collect();
     assert_eq!(names, ["gap", "quota"]);
@@ -125,6 +127,8 @@ fn what_no_number_mends_is_said_in_words() {
             && toml.contains("even-slots"),
         "{toml}"
     );
+    assert_eq!(toml.matches(" }, # unchanged: no number was found\n").count(), 2, "{toml}");
+    run.says(&["to start with, so that 99.9 % of clients never notice (each limit alone)"]);
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn about() -> Value {
     clients.extend((3..30).map(|at| client(at, 0, None)));
     let point = |limit: u64, clients: u64, checks: u64| {
         json!({ "limit": limit, "words": format!("{limit}/min"), "clients_refused": clients, "checks_refused": checks,
+                "toml": format!("{{ name = \"burst\", algorithm = \"gcra\", limit = {limit}, per = \"1m\" }}"),
                 "kinds": { "one_agent": clients / 2, "many_agents": clients / 4, "unknown": 0 } })
     };
     let points = [
@@ -85,12 +86,11 @@ fn about() -> Value {
                    { "name": "hourly", "words": "600/h", "shadow": false },
                    { "name": "watch", "words": "20/min", "shadow": true }],
         "top_clients": clients,
-        "advice": [{ "limit": "burst", "sentence": "99 % of clients never exceed 60/min",
+        "advice": [{ "limit": "burst", "sentence": "99 % of the others never exceed 60/min",
                      "outliers": { "clients": 1, "rule": "set aside: clients far above all others", "largest": { "key": KEYS[2], "needs": "1,200/min" } },
                      "percentiles": [{ "clients_percent": 99.0, "limit": 60, "words": "60/min", "toml": "{ name = \"burst\", limit = 60 }" },
                                      { "clients_percent": 100.0, "limit": 120, "words": "120/min", "toml": null }] }],
-        "curves": [{ "limit": "burst", "current": 1, "clients": 1_000, "checks": 50_000, "points": points,
-                     "toml": "{ name = \"burst\", algorithm = \"gcra\", limit = {limit}, per = \"1m\" }" }],
+        "curves": [{ "limit": "burst", "current": 1, "clients": 1_000, "checks": 50_000, "points": points }],
         "remarks": [{ "message": "times are whole seconds" }],
     })
 }

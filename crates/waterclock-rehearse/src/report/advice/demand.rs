@@ -1,6 +1,6 @@
 //! What clients asked for: the checks that other limits are played on.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use waterclock::{Policy, Timestamp};
@@ -8,8 +8,8 @@ use waterclock_core::store::{Decide as _, Logs, State};
 
 /// The most checks that are kept.
 const MOST: usize = 1_250_000;
-/// Keys with at least so many checks are kept in any case.
-const BUSY: u32 = 1_000;
+/// Keys are kept in any case from so many checks on.
+const BUSY: u64 = 1_000;
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -33,20 +33,26 @@ pub(in crate::report) enum Extent {
 }
 
 /// Checks in the order of time. When there are too many, every other key that is not busy is dropped, again and again;
-/// the others stay whole.
+/// the others stay whole. A dropped key that becomes busy is taken from then on.
 #[derive(Default)]
 pub(in crate::report) struct Sample {
     asked: Vec<Asked>,
-    /// Busy keys, and how often keys had been dropped when they became busy.
-    busy: HashMap<u64, u32>,
+    /// Keys that stand only for themselves.
+    busy: HashSet<u64>,
     halvings: u32,
     extent: Extent,
 }
 
 impl Sample {
-    /// Adds a check, by the hash of its key.
-    pub(in crate::report) fn add(&mut self, key: u64, t_us: u64, cost: u64) {
-        if self.extent == Extent::Beginning || !self.takes(key) {
+    /// Adds a check, by the hash of its key, with how many checks that key has had, this one included.
+    pub(in crate::report) fn add(&mut self, key: u64, checks: u64, t_us: u64, cost: u64) {
+        if self.extent == Extent::Beginning {
+            return;
+        }
+        if checks >= BUSY {
+            self.busy.insert(key);
+        }
+        if !self.takes(key) {
             return;
         }
         self.asked.push(Asked { t_us, key, cost });
@@ -60,10 +66,10 @@ impl Sample {
     }
 
     fn make_room(&mut self) {
-        let mut counts: HashMap<u64, u32> = HashMap::new();
-        self.asked.iter().for_each(|asked| *counts.entry(asked.key).or_default() += 1);
-        for (key, _) in counts.into_iter().filter(|(_, count)| *count >= BUSY) {
-            self.busy.entry(key).or_insert(self.halvings);
+        let of_busy = self.asked.iter().filter(|asked| self.busy.contains(&asked.key)).count();
+        if of_busy > MOST / 2 {
+            self.extent = Extent::Beginning;
+            return;
         }
         while self.asked.len() > MOST / 2 && self.halvings < u64::BITS {
             self.halvings += 1;
@@ -72,18 +78,15 @@ impl Sample {
             asked.retain(|asked| self.takes(asked.key));
             self.asked = asked;
         }
-        if self.asked.len() > MOST / 2 {
-            self.extent = Extent::Beginning;
-        }
     }
 
     fn takes(&self, key: u64) -> bool {
-        key.leading_zeros() >= self.halvings || self.busy.contains_key(&key)
+        key.leading_zeros() >= self.halvings || self.busy.contains(&key)
     }
 
     /// How many keys this one stands for: those like it that were dropped, and itself.
     fn weight(&self, key: u64) -> u64 {
-        let halvings = self.busy.get(&key).copied().unwrap_or(self.halvings);
+        let halvings = if self.busy.contains(&key) { 0 } else { self.halvings };
         1_u64.checked_shl(halvings).unwrap_or(u64::MAX)
     }
 }
@@ -202,14 +205,27 @@ impl Demand {
 mod tests {
     use super::*;
     use crate::report::keys::hash_of;
+    use std::collections::HashMap;
+
+    /// Adds checks of keys, counted as the ledger does.
+    fn add_all(sample: &mut Sample, keys: impl Iterator<Item = (u64, String)>) {
+        let mut counts: HashMap<u64, u64> = HashMap::new();
+        for (t_us, key) in keys {
+            let key = hash_of(&key);
+            let checks = counts.entry(key).or_default();
+            *checks += 1;
+            sample.add(key, *checks, t_us, 1);
+        }
+    }
 
     #[test]
     fn too_many_checks_leave_the_busiest_and_whole_keys() {
         let mut sample = Sample::default();
-        for t_us in 0..4_000_000_u64 {
-            let key = if t_us % 20 == 0 { "busy".to_owned() } else { (t_us % 9_973).to_string() };
-            sample.add(hash_of(&key), t_us, 1);
-        }
+        let key = |t_us: u64| match t_us % 20 {
+            0 => "busy".to_owned(),
+            _ => (t_us % 9_973).to_string(),
+        };
+        add_all(&mut sample, (0..4_000_000).map(|t_us| (t_us, key(t_us))));
         assert_eq!(sample.extent(), Extent::SomeKeys);
         assert!(sample.asked.len() < MOST);
         let demand = Demand::new(sample);
@@ -223,10 +239,30 @@ mod tests {
         assert!(all.checks.abs_diff(4_000_000) < 400_000 && all.units == all.checks, "{all:?}");
     }
 
+    /// Whether their hashes are in the sample or not, from the moment when they are known to be busy.
+    #[test]
+    fn bots_that_start_late_are_there_and_stand_for_themselves() {
+        let mut sample = Sample::default();
+        let visitors = (0..1_600_000_u64).map(|t_us| (t_us, (t_us % 9_973).to_string()));
+        let bots = (1_600_000..1_700_000_u64).map(|t_us| (t_us, format!("bot-{}", t_us % 10)));
+        add_all(&mut sample, visitors.chain(bots));
+        assert_eq!(sample.extent(), Extent::SomeKeys);
+        let bots: Vec<u64> = (0..10).map(|bot| hash_of(&format!("bot-{bot}"))).collect();
+        let is_dropped = |key: &u64| key.leading_zeros() < sample.halvings;
+        let dropped = bots.iter().filter(|key| is_dropped(key)).count();
+        assert!((1..10).contains(&dropped), "some are and some are not: {dropped}");
+        let demand = Demand::new(sample);
+        let busiest: Vec<&Client> = demand.clients.iter().take(10).collect();
+        for client in busiest {
+            assert!(bots.contains(&client.key) && client.weight == 1);
+            assert!([10_000, 10_001 - BUSY].contains(&(client.places.len() as u64)));
+        }
+    }
+
     #[test]
     fn one_key_that_is_too_much_is_cut_and_said_to_be() {
         let mut sample = Sample::default();
-        (0..2_000_000).for_each(|t_us| sample.add(7, t_us, 5_000_000_000));
+        (0..2_000_000).for_each(|t_us| sample.add(7, t_us + 1, t_us, 5_000_000_000));
         assert_eq!((sample.extent(), sample.asked.len()), (Extent::Beginning, MOST));
     }
 }

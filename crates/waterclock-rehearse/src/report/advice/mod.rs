@@ -136,11 +136,14 @@ fn advice_for(
         some.iter().fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight))
     };
     let turns = THOUSANDTHS.map(|share| need_of(share, others, sum(others)));
-    let found = |turn: u64| knob.turned(turn).map(|limit| (knob.number(turn), limit));
-    let percentiles = THOUSANDTHS.iter().zip(turns).map(|(share, turn)| Percentile {
-        percent: *share as f64 / 10.0,
-        limit: Some(turn).filter(|turn| *turn != BEYOND).and_then(found),
-    });
+    let found = |turn: u64| {
+        let limit = knob.turned(turn).filter(|_| turn != BEYOND)?;
+        Some((knob.number(turn), limit))
+    };
+    let percentiles = THOUSANDTHS
+        .iter()
+        .zip(turns)
+        .map(|(share, turn)| Percentile { percent: *share as f64 / 10.0, limit: found(turn) });
     let largest = (0..needs.len()).max_by_key(|place| (needs[*place], std::cmp::Reverse(*place)));
     let largest = largest.filter(|_| !outliers.is_empty()).map(|place| {
         let (need, key) = (needs[place], demand.clients[place].key);
@@ -185,9 +188,9 @@ mod tests {
     fn sample() -> Sample {
         let mut sample = Sample::default();
         for client in 0..1_000 {
-            (0..=client % 9).for_each(|_| sample.add(client, client * 1_000, 1));
+            (0..=client % 9).for_each(|n| sample.add(client, n + 1, client * 1_000, 1));
         }
-        (0..1_000).for_each(|n| sample.add(u64::MAX, n * 60_000, 1));
+        (0..1_000).for_each(|n| sample.add(u64::MAX, n + 1, n * 60_000, 1));
         sample
     }
 

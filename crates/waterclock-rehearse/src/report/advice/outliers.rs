@@ -19,7 +19,8 @@ pub(super) fn first_outlier(needs: &[(u64, u64)]) -> usize {
         let ((need, clients), (next, _)) = (pair[0], pair[1]);
         below = below.saturating_add(clients);
         let is_end = all >= LEAST_CLIENTS && all.saturating_sub(below) <= all / 20;
-        if is_end && next >= need.saturating_mul(STEP) {
+        // Those that no number suits need the same, which no step divides.
+        if is_end && next > need && next >= need.saturating_mul(STEP) {
             return place + 1;
         }
     }
@@ -41,6 +42,14 @@ mod tests {
         assert_eq!(with(&[(239, 1)]), 239, "a busy user");
         assert_eq!(with(&[(240, 1)]), 60);
         assert_eq!(with(&[(1_200, 2_000)]), 1_200, "too many to be set aside");
+    }
+
+    #[test]
+    fn equal_needs_are_not_divided() {
+        let beyond = u64::MAX;
+        assert_eq!(first_outlier(&[(1, 2), (beyond, 30), (beyond, 1)]), 3);
+        assert_eq!(first_outlier(&[(1, 60), (beyond, 1), (beyond, 1)]), 1);
+        assert_eq!(first_outlier(&[(0, 30), (0, 1)]), 2);
     }
 
     #[test]

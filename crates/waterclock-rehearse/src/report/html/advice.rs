@@ -16,14 +16,19 @@ pub(super) fn advice(page: &mut Page, report: &Value, extent: &str) {
         page.group("advice", |page| one_advice(page, advice));
     }
     let has_outliers = |advice: &&&Value| number(&advice["outliers"], "clients") > 0;
-    if let Some(rule) = all.iter().find(has_outliers).map(|advice| &advice["outliers"]) {
-        page.explain(&format!("Outliers are {}.", words(rule, "rule")));
+    let outliers = all.iter().find(has_outliers).map(|advice| &advice["outliers"]);
+    if let Some(outliers) = outliers {
+        page.explain(&format!("{}.", sentence_case(words(outliers, "rule"))));
     }
     if !extent.is_empty() {
-        page.explain(&format!("Found{extent}."));
+        page.explain(&format!("{}.", sentence_case(extent.trim_start_matches(", "))));
     }
     if let Some(policy) = report["toml"].as_str() {
-        page.fold("As a policy: what all clients but the outliers stay within");
+        let but = if outliers.is_some() { " but the outliers" } else { "" };
+        let within = if list(report, "limits").count() > 1 { "each limit alone" } else { "it" };
+        page.fold(&format!(
+            "As a policy to start with: 99.9 % of clients{but} stay within {within}"
+        ));
         page.verbatim(policy);
         page.end_fold();
     }
@@ -38,7 +43,7 @@ fn one_advice(page: &mut Page, advice: &Value) {
         let mut text = format!("Without {}", counted(clients, "outlier"));
         if let Some(key) = outliers["largest"]["key"].as_str() {
             let needs = words(&outliers["largest"], "needs");
-            text.push_str(&format!("; the largest, {key}, would need {needs}"));
+            text.push_str(&format!("; the largest, {key}, needs {needs}"));
         }
         page.explain(&format!("{text}."));
     }
@@ -53,8 +58,8 @@ fn one_advice(page: &mut Page, advice: &Value) {
     ];
     let rows = percentiles.iter().map(|line| {
         let percent = line["clients_percent"].as_f64().unwrap_or(0.0);
-        let is_all = percent >= 100.0 && number(outliers, "clients") > 0;
-        let percent = format!("{percent} %{}", if is_all { " without the outliers" } else { "" });
+        let has_outliers = number(outliers, "clients") > 0;
+        let percent = format!("{percent} %{}", if has_outliers { " of the others" } else { "" });
         vec![
             Part::Words(percent),
             Part::Text(words(line, "words")),

@@ -3,12 +3,14 @@
 mod advice;
 mod traffic;
 
+pub(crate) use self::traffic::over_time;
+
 use serde_json::Value;
 
 use self::advice::{advice, curves};
 use self::traffic::{clients, limits, timeline};
+use super::grouped;
 use super::units::share;
-use super::{counted, grouped};
 use crate::page::{Page, Part, REPORT_SCRIPT};
 use crate::picture::Times;
 
@@ -33,7 +35,7 @@ pub(super) fn page_with(report: &Value, policy: &str, extent: &str) -> String {
         Part::Time(times, until_us),
     ];
     let lead = if until_us.is_some() { &lead[..] } else { &lead[..4] };
-    let mut page = Page::new("Replay of recorded traffic", &headline(report), lead);
+    let mut page = Page::new("Replay of recorded traffic", words(report, "headline"), lead);
     totals(&mut page, report);
     timeline(&mut page, report, times);
     limits(&mut page, report);
@@ -64,27 +66,6 @@ pub(crate) fn words<'v>(of: &'v Value, field: &str) -> &'v str {
 
 pub(crate) fn list<'v>(of: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
     of[field].as_array().into_iter().flatten()
-}
-
-/// The report's own, or the same in fewer words.
-fn headline(report: &Value) -> String {
-    if let Some(headline) = report["headline"].as_str() {
-        return headline.to_owned();
-    }
-    let (checks, refused) = (number(report, "checks"), number(report, "refused"));
-    let in_shadow = number(report, "shadow_refused");
-    let keys = usize::try_from(number(report, "keys_refused")).unwrap_or(usize::MAX);
-    match (checks, refused, in_shadow) {
-        (0, ..) => "There was nothing to check".to_owned(),
-        (_, 0, 0) => "Nothing refused".to_owned(),
-        (_, 0, _) => format!("Nothing refused; {} shadow-refused", share(in_shadow, checks)),
-        _ => format!(
-            "{} refused; {} of {}",
-            share(refused, checks),
-            counted(keys, "client"),
-            grouped(number(report, "keys"))
-        ),
-    }
 }
 
 fn totals(page: &mut Page, report: &Value) {

@@ -19,21 +19,33 @@ pub(super) fn timeline(page: &mut Page, report: &Value, times: Times) {
     page.drawn("id=\"timeline\"");
     page.fold_numbers();
     let columns = ["from", "checks", "allowed", "refused", "share refused"];
-    let columns: Vec<Column<'_>> = columns.map(Column::number).into();
-    let rows = bins.chunks(bins.len().div_ceil(MOST_ROWS)).map(|some| {
-        let sum = |field: &str| some.iter().map(|bin| number(bin, field)).sum::<u64>();
+    over_time(page, &bins, times, &columns.map(Column::number), |sum| {
         let (offered, allowed) = (sum("offered"), sum("allowed"));
         let refused = offered.saturating_sub(allowed);
         vec![
-            Part::Time(times, some[0]["t_us"].as_u64()),
             Part::Number(offered),
             Part::Number(allowed),
             Part::Number(refused),
             Part::Share(refused, offered),
         ]
     });
-    page.rows("class=\"plain\"", &columns, rows);
     page.end_fold();
+}
+
+/// The bins of a timeline as a table, several in each row: their start, and cells from the sums of their fields.
+pub(crate) fn over_time(
+    page: &mut Page,
+    bins: &[&Value],
+    times: Times,
+    columns: &[Column<'_>],
+    cells: impl Fn(&dyn Fn(&str) -> u64) -> Vec<Part<'static>>,
+) {
+    let rows = bins.chunks(bins.len().div_ceil(MOST_ROWS).max(1)).map(|some| {
+        let mut row = vec![Part::Time(times, some[0]["t_us"].as_u64())];
+        row.extend(cells(&|field| some.iter().map(|bin| number(bin, field)).sum()));
+        row
+    });
+    page.rows("class=\"plain\"", columns, rows);
 }
 
 /// How many colours there are for limits.
@@ -44,7 +56,7 @@ pub(super) fn limits(page: &mut Page, report: &Value) {
     let counts = |field: &str, name: &str| report[field][name].as_u64().unwrap_or(0);
     let checks = number(report, "checks");
     if limits.is_empty() {
-        return by_name(page, report, checks);
+        return;
     }
     page.section("Limits");
     let columns = [
@@ -71,56 +83,14 @@ pub(super) fn limits(page: &mut Page, report: &Value) {
     page.rows("", &columns, rows);
 }
 
-/// The limits of a report that only names them.
-fn by_name(page: &mut Page, report: &Value, checks: u64) {
-    for (title, field) in
-        [("Refused by limit", "refused_by"), ("Shadow-refused by limit", "shadow_refused_by")]
-    {
-        let counts = report[field].as_object().into_iter().flatten();
-        let counts: Vec<(&String, u64)> =
-            counts.map(|(name, count)| (name, count.as_u64().unwrap_or(0))).collect();
-        if counts.iter().all(|(_, count)| *count == 0) {
-            continue;
-        }
-        page.section(title);
-        let columns =
-            [Column::text("limit"), Column::number("refused"), Column::number("share of checks")];
-        let row = |(name, count): &(&'_ String, u64)| {
-            vec![Part::Words((*name).clone()), Part::Number(*count), Part::Share(*count, checks)]
-        };
-        page.rows("", &columns, counts.iter().map(row));
-    }
-}
-
-/// Clients as the report lists them: in detail, or only those that were refused most and those that asked most.
 pub(super) fn clients(page: &mut Page, report: &Value, times: Times) {
-    if report["top_clients"].as_array().is_some_and(|all| !all.is_empty()) {
-        page.section("Clients");
-        page.explain(
-            "Open a client to see when it came, what it asked for and with which program.",
-        );
-        return client_rows(page, "id=\"clients\"", list(report, "top_clients"), times);
+    let clients = list(report, "top_clients");
+    if clients.clone().next().is_none() {
+        return;
     }
-    for (title, field) in [
-        ("Most refused keys", "most_refused_keys"),
-        ("Most shadow-refused keys", "most_shadow_refused_keys"),
-        ("Busiest keys", "busiest_keys"),
-    ] {
-        if list(report, field).next().is_some() {
-            page.section(title);
-            client_rows(page, "", list(report, field), times);
-        }
-    }
-}
-
-fn client_rows<'v>(
-    page: &mut Page,
-    attributes: &str,
-    clients: impl Iterator<Item = &'v Value> + Clone,
-    times: Times,
-) {
+    page.section("Clients");
+    page.explain("Open a client to see when it came, what it asked for and with which program.");
     let is_in_shadow = clients.clone().any(|client| number(client, "shadow_refused") > 0);
-    let has_bins = clients.clone().any(|client| client["bins"].is_array());
     let mut columns = vec![Column::text("client"), Column::number("refused")];
     if is_in_shadow {
         columns.push(Column::number("shadow-refused"));
@@ -131,10 +101,8 @@ fn client_rows<'v>(
         Column::roomy("first refused"),
         Column::roomy("last refused"),
         Column::roomy("longest wait"),
+        Column::roomy("over time"),
     ]);
-    if has_bins {
-        columns.push(Column::roomy("over time"));
-    }
     let rows = clients.map(|client| {
         let (checks, refused) = (number(client, "checks"), number(client, "refused"));
         let mut row = vec![Part::Key(words(client, "key")), Part::Number(refused)];
@@ -151,11 +119,9 @@ fn client_rows<'v>(
             } else {
                 Part::Text("–")
             },
+            Part::Spark,
         ]);
-        if has_bins {
-            row.push(Part::Spark);
-        }
         row
     });
-    page.rows(attributes, &columns, rows);
+    page.rows("id=\"clients\"", &columns, rows);
 }

@@ -8,7 +8,7 @@ use futures_util::poll;
 use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 use waterclock::{Source, StoreError, Verb};
-use waterclock_config::RuleCharge;
+use waterclock_config::{ReferenceConfig, RuleCharge};
 
 use super::request::{Descriptor, Hits, LimitOverride};
 use crate::engine::{ActivePolicy, Caller, Check, Plan, Rate, Reply, TIER};
@@ -60,6 +60,15 @@ enum Matched<'p> {
     Limited(&'p Rule, &'p ActivePolicy),
 }
 
+impl<'p> Matched<'p> {
+    fn rule(&self) -> Option<&'p Rule> {
+        match self {
+            Matched::Unlimited => None,
+            Matched::Refused(rule) | Matched::Limited(rule, _) => Some(rule),
+        }
+    }
+}
+
 /// Why there is no decision.
 pub(super) enum Failed {
     /// The engine has counted that for each policy.
@@ -87,8 +96,13 @@ impl Step {
     const ALL: [Step; 6] =
         [Step::Peek, Step::Count, Step::Debit, Step::GiveBack, Step::Check, Step::Refund];
 
-    fn of(rule: &Rule, hits: Hits) -> Step {
-        match (hits, rule.charge) {
+    fn of(rule: &Rule, hits: Hits, reference: &ReferenceConfig) -> Step {
+        let charge = match rule.charge {
+            // One that does not refuse the request by itself must not keep others from being charged.
+            RuleCharge::Check if rule.is_shadow() || is_quota(rule, reference) => RuleCharge::Count,
+            charge => charge,
+        };
+        match (hits, charge) {
             (Hits::Peek, _) => Step::Peek,
             (Hits::Charge(_), RuleCharge::Check) => Step::Check,
             (Hits::Charge(_), RuleCharge::Debit) | (Hits::Bill(_), _) => Step::Debit,
@@ -114,6 +128,47 @@ impl Step {
     }
 }
 
+/// Whether it refuses a request only together with all others of this kind.
+fn is_quota(rule: &Rule, reference: &ReferenceConfig) -> bool {
+    rule.reference().is_some_and(|terms| terms.quota || reference.quota)
+}
+
+/// What the refusals so far mean for the whole request, as the response has it.
+struct Verdict<'r> {
+    reference: &'r ReferenceConfig,
+    /// One limit refuses by itself.
+    is_refused: bool,
+    /// Limits in quota mode that the request meets, and those of them that refuse.
+    quotas: usize,
+    over: usize,
+}
+
+impl Verdict<'_> {
+    fn of<'r>(matched: &[Matched<'_>], reference: &'r ReferenceConfig) -> Verdict<'r> {
+        let mut verdict = Verdict { reference, is_refused: false, quotas: 0, over: 0 };
+        for matched in matched {
+            let Some(rule) = matched.rule() else { continue };
+            verdict.quotas += usize::from(is_quota(rule, reference));
+            if let Matched::Refused(rule) = matched {
+                verdict.note_refusal(rule);
+            }
+        }
+        verdict
+    }
+
+    fn note_refusal(&mut self, rule: &Rule) {
+        match is_quota(rule, self.reference) {
+            _ if rule.is_shadow() => {}
+            true => self.over += 1,
+            false => self.is_refused = true,
+        }
+    }
+
+    fn refuses(&self) -> bool {
+        self.is_refused || (self.quotas > 0 && self.over == self.quotas)
+    }
+}
+
 /// Decides about all descriptors, in their order. Unless all are admitted, those of rules that check are neither charged
 /// nor refunded.
 pub(super) async fn decide<'p>(
@@ -122,30 +177,26 @@ pub(super) async fn decide<'p>(
     domain: &str,
     descriptors: &[Descriptor<'p>],
 ) -> Result<Vec<Outcome<'p>>, Failed> {
-    let now = Instant::now();
+    let (now, reference) = (Instant::now(), server.reference());
     let matched = match_rules(plan, domain, descriptors);
     let mut steps = Step::ALL.map(|step| (step, Vec::new(), Vec::new()));
     for (at, (descriptor, matched)) in descriptors.iter().zip(&matched).enumerate() {
         if let Matched::Limited(rule, policy) = matched {
-            let wanted = Step::of(rule, descriptor.hits);
+            let wanted = Step::of(rule, descriptor.hits, reference);
             for (_, places, checks) in steps.iter_mut().filter(|(step, ..)| *step == wanted) {
                 places.push(at);
                 checks.push(to_check(domain, rule, policy, descriptor));
             }
         }
     }
-    let refuses_all = |matched: &Matched<'_>| match matched {
-        Matched::Refused(rule) => !rule.is_shadow(),
-        _ => false,
-    };
-    let mut refused = matched.iter().any(refuses_all);
+    let mut verdict = Verdict::of(&matched, reference);
     let mut replies: Vec<Option<Reply>> = vec![None; descriptors.len()];
     let deciding = async {
         for (step, places, mut checks) in steps {
             if checks.is_empty() {
                 continue;
             }
-            if step == Step::Refund && refused {
+            if step == Step::Refund && verdict.refuses() {
                 let nothing = |check: &mut Check<'_>| {
                     check.cost = check.policy.scope().policy().requests(0);
                 };
@@ -153,7 +204,7 @@ pub(super) async fn decide<'p>(
             }
             let deadline = (now + STORE_DEADLINE).saturating_duration_since(Instant::now());
             let caller = Caller { face: Face::Grpc, deadline: Some(deadline) };
-            let verb = step.verb(refused);
+            let verb = step.verb(verdict.refuses());
             let decided = match step {
                 Step::Peek | Step::Count => {
                     let each = server.engine.apply_each(caller, verb, &checks).await;
@@ -162,9 +213,11 @@ pub(super) async fn decide<'p>(
                 _ => server.engine.apply(caller, verb, &checks).await?,
             };
             for (at, reply) in places.into_iter().zip(decided) {
-                let is_shadow =
-                    matches!(&matched[at], Matched::Limited(rule, _) if rule.is_shadow());
-                refused |= step.can_refuse() && !is_shadow && reply.is_refusal();
+                if let (Some(rule), true) = (matched[at].rule(), reply.is_refusal())
+                    && step.can_refuse()
+                {
+                    verdict.note_refusal(rule);
+                }
                 replies[at] = Some(reply);
             }
         }
@@ -177,7 +230,8 @@ pub(super) async fn decide<'p>(
     let outcome = |((descriptor, matched), reply): ((&Descriptor<'_>, _), _)| match (matched, reply)
     {
         (Matched::Limited(rule, policy), Some(reply)) => {
-            let never_refuses = !Step::of(rule, descriptor.hits).can_refuse() || rule.is_shadow();
+            let can_refuse = Step::of(rule, descriptor.hits, reference).can_refuse();
+            let never_refuses = !can_refuse || rule.is_shadow();
             let rate = descriptor.rate();
             let decided = Decided { rule, policy, rate, never_refuses, reply };
             count_hits(server, rule, descriptor.hits, Some(&decided.reply));
