@@ -68,8 +68,10 @@ for i = 4, #ARGV, 4 do
         if net then
           call('SET', key, record, 'PX', net)
         else
-          -- A key is there until the millisecond is over in which it expires: its digits are those of the record.
-          local last = sub(kept_until > full_at and format('%d', kept_until) or text, 1, -4)
+          -- A key is there until the millisecond is over in which it expires: its digits are those of the record. But
+          -- Valkey does not keep one that expires within this millisecond.
+          local ends = kept_until > full_at and kept_until or full_at
+          local last = sub(ends - now < 1000 and format('%d', ends + 1000) or ends == full_at and text or format('%d', ends), 1, -4)
           if found then
             call('SET', key, record, 'PXAT', last)
           elseif not call('SET', key, record, 'PXAT', last, 'NX') then

@@ -130,9 +130,17 @@ impl Default for Metrics {
         let rlqs_streams = registered(to, "rlqs_streams", "Open streams of quota");
         let help = "Buckets that proxies report on streams of quota";
         let rlqs_buckets = registered(to, "rlqs_buckets", help);
-        let rlqs_assignments = registered(to, "rlqs_assignments", "Assignments sent to proxies");
-        let otlp_dropped =
+        let rlqs_assignments: Family<Labels<1>, Counter> =
+            registered(to, "rlqs_assignments", "Assignments sent to proxies");
+        let otlp_dropped: Family<Labels<1>, Counter> =
             registered(to, "otlp_dropped", "Spans and exports of metrics that no collector got");
+        // From the start, so that a rate has a first value.
+        for kind in ["units", "allow_all", "deny_all", "abandon"] {
+            drop(rlqs_assignments.get_or_create(&[("kind", kind.to_owned())]));
+        }
+        for signal in ["traces", "metrics"] {
+            drop(otlp_dropped.get_or_create(&[("signal", signal.to_owned())]));
+        }
         let help = "How many configurations were put in force";
         let generation = registered(to, "config_generation", help);
         let help = "1 if the last configuration offered is in force";
