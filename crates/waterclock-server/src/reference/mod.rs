@@ -1,6 +1,6 @@
 //! The configuration of Envoy's reference rate limit service: domains, and trees of descriptors with limits.
 //!
-//! It comes by xDS ([`crate::xds`]) or from that service's files. Both become [`Domain`]s, which are checked here and
+//! It comes by xDS from a control plane or from that service's files. Both become [`Domain`]s, which are checked here and
 //! put in force beside the rules of the file, decided and counted as the reference service does:
 //!
 //! | | |
