@@ -42,17 +42,22 @@ impl Authority {
     }
 
     pub(crate) fn for_server(&self) -> Issued {
-        self.issue(ExtendedKeyUsagePurpose::ServerAuth)
+        self.issue(Some(ExtendedKeyUsagePurpose::ServerAuth))
     }
 
     pub(crate) fn for_client(&self) -> Issued {
-        self.issue(ExtendedKeyUsagePurpose::ClientAuth)
+        self.issue(Some(ExtendedKeyUsagePurpose::ClientAuth))
     }
 
-    fn issue(&self, purpose: ExtendedKeyUsagePurpose) -> Issued {
+    /// For either, as it says nothing about that.
+    pub(crate) fn for_both(&self) -> Issued {
+        self.issue(None)
+    }
+
+    fn issue(&self, purpose: Option<ExtendedKeyUsagePurpose>) -> Issued {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
-        params.extended_key_usages = vec![purpose];
+        params.extended_key_usages.extend(purpose);
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("well-formed");
