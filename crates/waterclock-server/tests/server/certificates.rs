@@ -10,7 +10,7 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -70,11 +70,21 @@ impl Authority {
         address: SocketAddr,
         own: Option<&Issued>,
     ) -> std::io::Result<TlsStream<TcpStream>> {
+        self.connect_by(DEFAULT_VERSIONS, address, own).await
+    }
+
+    /// The same with these versions of TLS.
+    pub(crate) async fn connect_by(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        address: SocketAddr,
+        own: Option<&Issued>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("an authority");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("versions")
             .with_root_certificates(roots);
         let config = match own {
