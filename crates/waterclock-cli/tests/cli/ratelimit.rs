@@ -1,8 +1,10 @@
 //! `waterclock ratelimit`: in place of Envoy's reference rate limit service.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use waterclock_conformance::real::free_port;
@@ -119,6 +121,51 @@ fn a_link_of_that_name_is_the_command() {
     command.arg("--an-argument-of-the-future").env_remove("WATERCLOCK_STORE_URL");
     let service = Service::start(command, &place, &[("SHADOW_MODE", "true")]);
     assert_eq!([(); 3].map(|()| service.check("alice")), [200; 3], "all of it in shadow");
+}
+
+/// Envoy Gateway names a collector with the standard variable.
+#[test]
+fn a_collector_is_told() {
+    let place = place();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let collector = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            _ = tell.send(export(stream.unwrap()));
+        }
+    });
+    let more =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector), ("OTEL_METRIC_EXPORT_INTERVAL", "50")];
+    let service = Service::start(place.command(&["ratelimit"]), &place, &more);
+    assert_eq!(service.check("alice"), 200);
+    let counted = "ratelimit_service_rate_limit_total_hits";
+    let is_counted = || {
+        let export = told.recv_timeout(Duration::from_secs(30)).expect("an export in time");
+        assert!(export.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{export}");
+        export.contains(counted)
+    };
+    while !is_counted() {}
+}
+
+/// One export, as it came.
+fn export(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let mut piece = [0; 4_096];
+        let read = stream.read(&mut piece).unwrap();
+        bytes.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let is_whole = head.zip(length).is_some_and(|(head, length)| {
+            bytes.len() == head + 4 + length.parse::<usize>().expect("a number")
+        });
+        if is_whole || read == 0 {
+            _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            return text;
+        }
+    }
 }
 
 #[test]

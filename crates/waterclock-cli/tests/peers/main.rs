@@ -6,11 +6,18 @@
 mod background;
 mod browser;
 mod caddy;
+#[path = "../../../waterclock-server/tests/server/certificates.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server")]
+mod certificates;
+#[path = "../../../waterclock-server/tests/server/xds/control_plane.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server")]
+mod control_plane;
 mod dashboard;
 mod deployed;
 mod edge;
 mod envoy;
 mod envoy_gateway;
+mod envoy_gateway_xds;
 mod envoy_quota;
 mod forge;
 mod installed;
@@ -22,6 +29,9 @@ mod nginx;
 mod node_clients;
 mod openapi;
 mod origin;
+#[path = "../../../waterclock-server/tests/server/patience.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server")]
+mod patience;
 mod python_client;
 mod redis_tools;
 mod report;

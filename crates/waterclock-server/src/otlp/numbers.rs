@@ -61,12 +61,14 @@ pub(super) fn of_text(text: &str, span: Span) -> Vec<Number> {
             let mut words = comment.splitn(3, ' ');
             let (what, name) = (words.next(), words.next().unwrap_or_default());
             let rest = words.next().unwrap_or_default();
+            // Not every family has a help text.
+            if matches!(what, Some("HELP" | "TYPE")) && name != family {
+                finish(&family, &kind, &help, &mut points, &mut histograms);
+                (family, kind, help) = (name.to_owned(), String::new(), String::new());
+            }
             match what {
-                Some("HELP") => {
-                    finish(&family, &kind, &help, &mut points, &mut histograms);
-                    (family, help) = (name.to_owned(), rest.trim_end_matches('.').to_owned());
-                }
-                Some("TYPE") => kind = rest.to_owned(),
+                Some("HELP") => rest.trim_end_matches('.').clone_into(&mut help),
+                Some("TYPE") => rest.clone_into(&mut kind),
                 _ => {}
             }
         } else if let Some((name, labels, value)) = sample(line) {
@@ -158,5 +160,50 @@ fn point_of(labels: Labels, buckets: Buckets, span: Span) -> HistogramPoint {
         sum: buckets.sum,
         bucket_counts: counts.collect(),
         explicit_bounds: buckets.bounds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# HELP streams Streams that were opened.
+# TYPE streams counter
+streams_total 3
+# TYPE hits unknown
+hits{domain=\"a\\\"b\",key1=\"k\"} 7
+hits{domain=\"c\"} 8
+# TYPE seconds histogram
+# HELP seconds How long.
+seconds_bucket{face=\"grpc\",le=\"0.5\"} 2 # {trace_id=\"0af7\"} 0.4
+seconds_bucket{face=\"grpc\",le=\"+Inf\"} 5
+seconds_sum{face=\"grpc\"} 4.5
+seconds_count{face=\"grpc\"} 5
+# EOF
+";
+
+    /// A family without a help text is one of its own.
+    #[test]
+    fn families_stay_apart() {
+        let numbers = of_text(TEXT, Span { start: 1, end: 2 });
+        let of = |name: &str| {
+            let found = numbers.iter().find(|number| number.name == name);
+            found.unwrap_or_else(|| panic!("no {name}: {numbers:?}"))
+        };
+        assert_eq!(numbers.len(), 3);
+        let (streams, hits, seconds) = (of("streams_total"), of("hits"), of("seconds"));
+        let Some(Data::Sum(sum)) = &streams.data else { panic!("{streams:?}") };
+        assert!(sum.is_monotonic);
+        assert_eq!((sum.data_points.len(), sum.data_points[0].as_double), (1, Some(3.0)));
+        let Some(Data::Gauge(gauge)) = &hits.data else { panic!("{hits:?}") };
+        let values: Vec<_> = gauge.data_points.iter().map(|point| point.as_double).collect();
+        assert_eq!((values, &*hits.description), (vec![Some(7.0), Some(8.0)], ""));
+        let domain = Attribute::new("domain", "a\"b");
+        assert_eq!(gauge.data_points[0].attributes, [domain, Attribute::new("key1", "k")]);
+        let Some(Data::Histogram(histogram)) = &seconds.data else { panic!("{seconds:?}") };
+        let point = &histogram.data_points[0];
+        assert_eq!((point.count, point.sum, &*seconds.description), (5, Some(4.5), "How long"));
+        assert_eq!((&*point.bucket_counts, &*point.explicit_bounds), (&[2, 3][..], &[0.5][..]));
     }
 }

@@ -54,6 +54,7 @@ impl Settings {
             return Ok(None);
         }
         let (traces, metrics) = (target(&var, "TRACES")?, target(&var, "METRICS")?);
+        let traces = traces.filter(|_| follows_callers(&var));
         if traces.is_none() && metrics.is_none() {
             return Ok(None);
         }
@@ -73,6 +74,13 @@ impl Settings {
             batch: many("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?.min(queue),
         }))
     }
+}
+
+/// Whether a caller's flag may begin a span: there is no other reason for one.
+fn follows_callers(var: &impl Fn(&str) -> Option<String>) -> bool {
+    let propagators = var("OTEL_PROPAGATORS").unwrap_or_else(|| "tracecontext".to_owned());
+    let reads_flag = propagators.split(',').any(|name| name.trim() == "tracecontext");
+    reads_flag && var("OTEL_TRACES_SAMPLER").as_deref() != Some("always_off")
 }
 
 fn target(var: &impl Fn(&str) -> Option<String>, signal: &str) -> Result<Option<Target>, String> {
@@ -205,6 +213,21 @@ mod tests {
             read(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:1/own")]).unwrap().unwrap();
         assert_eq!(one.traces.unwrap().path, "/own");
         assert!(one.metrics.is_none());
+    }
+
+    #[test]
+    fn spans_need_callers_that_are_followed() {
+        let traces = |name, value| {
+            let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
+            let settings = read(&[endpoint, (name, value)]).unwrap().unwrap();
+            assert!(settings.metrics.is_some());
+            settings.traces.is_some()
+        };
+        assert!(traces("OTEL_PROPAGATORS", "b3, tracecontext"));
+        assert!(!traces("OTEL_PROPAGATORS", "b3"));
+        assert!(!traces("OTEL_PROPAGATORS", "none"));
+        assert!(traces("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"));
+        assert!(!traces("OTEL_TRACES_SAMPLER", "always_off"));
     }
 
     #[test]

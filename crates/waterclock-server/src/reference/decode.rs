@@ -13,36 +13,61 @@ use crate::face::grpc::proto::reference::{
 pub(crate) const TYPE_URL: &str =
     "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-/// Resources and descriptors of one configuration, together. Decoded, one takes up to a hundred times its bytes on the
-/// wire, so they are counted before that.
-pub(crate) const MAX_DESCRIPTORS: usize = 50_000;
+/// Resources and descriptors of one configuration, names that they replace and values of their metadata, all together.
+/// Decoded, one takes up to a hundred times its bytes on the wire, so they are counted before that.
+pub(crate) const MAX_PARTS: usize = 50_000;
 
-/// How many resources and descriptors a message holds, as far as it can be read. Nothing is allocated.
-pub(crate) fn count_descriptors(response: &[u8]) -> usize {
+/// Prost stops at a depth of 100.
+const DEEPEST: usize = 100;
+
+/// How many of these parts a message holds, as far as it can be read. Nothing is allocated.
+pub(crate) fn count_parts(response: &[u8]) -> usize {
     let mut count = 0;
-    _ = each_field(response, |number, any| {
-        if let (2, Some(any)) = (number, any) {
-            count += 1;
-            _ = each_field(any, |number, value| {
-                if let (2, Some(config)) = (number, value) {
-                    count_below(config, 3, 0, &mut count);
-                }
-                Some(())
-            });
-        }
-        Some(())
+    each_message(response, 2, |any| {
+        count += 1;
+        each_message(any, 2, |config| {
+            each_message(config, 3, |below| count_descriptor(below, 0, &mut count));
+        });
     });
     count
 }
 
-fn count_below(message: &[u8], list: u32, depth: usize, count: &mut usize) {
-    _ = each_field(message, |number, descriptor| {
-        if let (Some(descriptor), true) = (descriptor, number == list) {
+fn count_descriptor(descriptor: &[u8], depth: usize, count: &mut usize) {
+    *count += 1;
+    if depth >= DEEPEST || *count > MAX_PARTS {
+        return;
+    }
+    each_message(descriptor, 3, |limit| each_message(limit, 5, |_| *count += 1));
+    each_message(descriptor, 4, |below| count_descriptor(below, depth + 1, count));
+    each_message(descriptor, 8, |metadata| count_struct(metadata, depth + 1, count));
+}
+
+fn count_struct(fields: &[u8], depth: usize, count: &mut usize) {
+    each_message(fields, 1, |entry| {
+        *count += 1;
+        each_message(entry, 2, |value| count_below(value, depth + 1, count));
+    });
+}
+
+/// The values within a value: a struct or a list.
+fn count_below(value: &[u8], depth: usize, count: &mut usize) {
+    if depth >= DEEPEST || *count > MAX_PARTS {
+        return;
+    }
+    each_message(value, 5, |fields| count_struct(fields, depth, count));
+    each_message(value, 6, |list| {
+        each_message(list, 1, |value| {
             *count += 1;
-            // Prost stops at a depth of 100.
-            if depth < 100 && *count <= MAX_DESCRIPTORS {
-                count_below(descriptor, 4, depth + 1, count);
-            }
+            count_below(value, depth + 1, count);
+        });
+    });
+}
+
+/// Visits the messages in a field.
+fn each_message<'m>(message: &'m [u8], field: u32, mut visit: impl FnMut(&'m [u8])) {
+    _ = each_field(message, |number, bytes| {
+        if let (true, Some(bytes)) = (number == field, bytes) {
+            visit(bytes);
         }
         Some(())
     });
@@ -104,9 +129,11 @@ fn limit(message: RateLimitPolicy) -> Limit {
 
 #[cfg(test)]
 mod tests {
-    use prost_types::Any;
+    use prost_types::value::Kind;
+    use prost_types::{Any, ListValue, Struct, Value};
 
     use super::*;
+    use crate::face::grpc::proto::reference::RateLimitReplace;
 
     fn response(configs: &[RateLimitConfig]) -> DiscoveryResponse {
         let any = |config: &RateLimitConfig| Any {
@@ -120,6 +147,30 @@ mod tests {
         }
     }
 
+    /// Two bytes each on the wire.
+    #[test]
+    fn names_and_values_are_counted_too() {
+        let many = 3;
+        let value = |kind| Value { kind: Some(kind) };
+        let list = ListValue { values: vec![Value::default(); many] };
+        let inner = Struct { fields: [("b".to_owned(), value(Kind::ListValue(list)))].into() };
+        let metadata =
+            Struct { fields: [("a".to_owned(), value(Kind::StructValue(inner)))].into() };
+        let descriptor = RateLimitDescriptor {
+            key: "k".to_owned(),
+            rate_limit: Some(RateLimitPolicy {
+                replaces: vec![RateLimitReplace::default(); many],
+                ..RateLimitPolicy::default()
+            }),
+            metadata: Some(metadata),
+            ..RateLimitDescriptor::default()
+        };
+        let config =
+            RateLimitConfig { descriptors: vec![descriptor], ..RateLimitConfig::default() };
+        let bytes = response(&[config]).encode_to_vec();
+        assert_eq!(count_parts(&bytes), 2 + many + 2 + many);
+    }
+
     #[test]
     fn descriptors_are_counted_as_decoded() {
         let leaf = RateLimitDescriptor { key: "k".to_owned(), ..Default::default() };
@@ -130,7 +181,7 @@ mod tests {
             ..RateLimitConfig::default()
         };
         let response = response(&[config, RateLimitConfig::default()]);
-        assert_eq!(count_descriptors(&response.encode_to_vec()), 2 + 4);
+        assert_eq!(count_parts(&response.encode_to_vec()), 2 + 4);
         let domains = decode(&response).unwrap();
         assert_eq!((domains.len(), domains[0].descriptors[1].below.len()), (2, 2));
     }

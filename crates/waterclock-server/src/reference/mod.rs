@@ -17,7 +17,7 @@ mod pushed;
 mod tree;
 
 pub(crate) use self::check::merged;
-pub(crate) use self::decode::{MAX_DESCRIPTORS, TYPE_URL, count_descriptors, decode};
+pub(crate) use self::decode::{MAX_PARTS, TYPE_URL, count_parts, decode};
 pub(crate) use self::hits::{Hits, NEAR, hits_text};
 pub(crate) use self::pushed::{Pushed, charge_of};
 

@@ -8,12 +8,14 @@ use prost::Message;
 use waterclock_config::read_file;
 
 use crate::face::grpc::proto::DiscoveryResponse;
-use crate::reference::{Domain, MAX_DESCRIPTORS, count_descriptors, decode};
+use crate::reference::{Domain, MAX_PARTS, count_parts, decode};
 
 /// A response with its size looked at first.
 pub(super) fn decode_response(bytes: &[u8]) -> Result<DiscoveryResponse, String> {
-    if count_descriptors(bytes) > MAX_DESCRIPTORS {
-        return Err(format!("more than {MAX_DESCRIPTORS} resources and descriptors"));
+    if count_parts(bytes) > MAX_PARTS {
+        return Err(format!(
+            "more than {MAX_PARTS} resources, descriptors, replaced names and values of metadata"
+        ));
     }
     DiscoveryResponse::decode(bytes).map_err(|error| format!("not a DiscoveryResponse: {error}"))
 }

@@ -47,9 +47,12 @@ pub(crate) async fn keep_following(server: Arc<Server>, config: XdsConfig) {
     }
 }
 
+/// However short an operator wants it: a server that is away costs no processor.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 /// A random share of a time that doubles with each failure: clients that lost the same server do not come back together.
 fn pause(config: &XdsConfig, failures: u32) -> Duration {
-    let (least, most) = (config.backoff.0.duration(), config.backoff.1.duration());
+    let (least, most) = (config.backoff.0.duration().max(SHORTEST), config.backoff.1.duration());
     let longest = least.saturating_mul(1 << failures.min(16)).min(most.max(least));
     let mut random = [0; 4];
     // Without random numbers the whole time is waited.
@@ -94,6 +97,8 @@ async fn restore(server: &Arc<Server>, config: &XdsConfig) {
 
 #[cfg(test)]
 mod tests {
+    use waterclock_config::Micros;
+
     use super::*;
 
     #[test]
@@ -105,5 +110,9 @@ mod tests {
         assert!(pause(&config, 0) <= Duration::from_secs(1));
         let longest = (0..100).map(|_| pause(&config, 20)).max().unwrap();
         assert!(longest > Duration::from_secs(10), "{longest:?}");
+        let mut hasty = XdsConfig::new("h:1");
+        hasty.backoff = (Micros(0), Micros(0));
+        let total: Duration = (0..100).map(|_| pause(&hasty, 3)).sum();
+        assert!(total > Duration::from_millis(100), "{total:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use prost_types::{Struct, Value, value::Kind};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
 use tonic::metadata::{MetadataKey, MetadataValue};
@@ -31,8 +31,8 @@ use crate::server::Server;
 const METHOD: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
-/// After each response, so that a control plane that sends without end does not take a processor; twice as long after
-/// each one that is rejected in a row.
+/// After each response, and at least as long as it took, so that a control plane that sends without end does not take a
+/// processor; twice as long after each one that is rejected in a row.
 const PACE: Duration = Duration::from_millis(20);
 const SLOWEST: Duration = Duration::from_secs(5);
 
@@ -51,10 +51,7 @@ pub(super) async fn follow(server: &Arc<Server>, config: &Arc<XdsConfig>) -> End
     let mut follower =
         Follower { server, config, version: String::new(), rejected: 0, was_useful: false };
     let known = fingerprint(config).await;
-    let why = tokio::select! {
-        why = follower.run() => why,
-        () = certificates_changed(config, known) => "the certificates have changed".to_owned(),
-    };
+    let why = follower.run(pin!(certificates_changed(config, known))).await;
     Ended { why, was_useful: follower.was_useful }
 }
 
@@ -69,8 +66,8 @@ struct Follower<'f> {
 }
 
 impl Follower<'_> {
-    /// Returns why it is over.
-    async fn run(&mut self) -> String {
+    /// Returns why it is over. What is being put in force is put in force first, whatever ends it.
+    async fn run(&mut self, mut changed: Pin<&mut impl Future<Output = String>>) -> String {
         let connection = match Connection::open(self.config).await {
             Ok(connection) => connection,
             Err(why) => return why,
@@ -96,27 +93,43 @@ impl Follower<'_> {
         let path = PathAndQuery::from_static(METHOD);
         let opening = pin!(client.streaming(request, path, Raw));
         self.server.xds().note_stream();
-        let mut responses = match opening.await {
+        let opened = tokio::select! {
+            opened = opening => opened,
+            why = changed.as_mut() => return why,
+        };
+        let mut responses = match opened {
             Ok(response) => response.into_inner(),
             Err(status) => return described(&status),
         };
         info!(server = self.config.server, "following a control plane by xDS");
         loop {
-            let bytes = match responses.message().await {
+            let message = tokio::select! {
+                message = responses.message() => message,
+                why = changed.as_mut() => return why,
+            };
+            let bytes = match message {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => return "the server has ended the stream".to_owned(),
                 Err(status) => return described(&status),
             };
+            let began = Instant::now();
             let answer = self.answer(bytes).await;
-            if requests.send(answer).await.is_err() {
+            let took = began.elapsed();
+            // A server that reads no answers is not heard any more, but its certificates may change.
+            let sent = tokio::select! {
+                sent = requests.send(answer) => sent,
+                why = changed.as_mut() => return why,
+            };
+            if sent.is_err() {
                 return "the server has ended the stream".to_owned();
             }
-            sleep(self.pace()).await;
+            sleep(self.pace(took)).await;
         }
     }
 
-    fn pace(&self) -> Duration {
-        PACE.saturating_mul(1 << self.rejected.min(16)).min(SLOWEST)
+    /// How long to wait after a response that took so long.
+    fn pace(&self, took: Duration) -> Duration {
+        PACE.saturating_mul(1 << self.rejected.min(16)).max(took).min(SLOWEST)
     }
 
     /// Puts a response in force if it has no faults; and the request that says so.
@@ -230,11 +243,12 @@ async fn fingerprint(config: &Arc<XdsConfig>) -> Vec<u8> {
     off_workers(move || files.into_iter().flat_map(hash).collect()).await
 }
 
-async fn certificates_changed(config: &Arc<XdsConfig>, known: Vec<u8>) {
+/// Ends, with why the stream does, when it has other certificates than those in the files.
+async fn certificates_changed(config: &Arc<XdsConfig>, known: Vec<u8>) -> String {
     loop {
         sleep(LOOK_EVERY).await;
         if config.tls.is_some() && fingerprint(config).await != known {
-            return;
+            return "the certificates have changed".to_owned();
         }
     }
 }

@@ -10,7 +10,7 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -42,17 +42,22 @@ impl Authority {
     }
 
     pub(crate) fn for_server(&self) -> Issued {
-        self.issue(ExtendedKeyUsagePurpose::ServerAuth)
+        self.issue(Some(ExtendedKeyUsagePurpose::ServerAuth))
     }
 
     pub(crate) fn for_client(&self) -> Issued {
-        self.issue(ExtendedKeyUsagePurpose::ClientAuth)
+        self.issue(Some(ExtendedKeyUsagePurpose::ClientAuth))
     }
 
-    fn issue(&self, purpose: ExtendedKeyUsagePurpose) -> Issued {
+    /// For either, as it says nothing about that.
+    pub(crate) fn for_both(&self) -> Issued {
+        self.issue(None)
+    }
+
+    fn issue(&self, purpose: Option<ExtendedKeyUsagePurpose>) -> Issued {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
-        params.extended_key_usages = vec![purpose];
+        params.extended_key_usages.extend(purpose);
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("well-formed");
@@ -65,11 +70,21 @@ impl Authority {
         address: SocketAddr,
         own: Option<&Issued>,
     ) -> std::io::Result<TlsStream<TcpStream>> {
+        self.connect_by(DEFAULT_VERSIONS, address, own).await
+    }
+
+    /// The same with these versions of TLS.
+    pub(crate) async fn connect_by(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        address: SocketAddr,
+        own: Option<&Issued>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("an authority");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("versions")
             .with_root_certificates(roots);
         let config = match own {

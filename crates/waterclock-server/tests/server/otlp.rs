@@ -210,6 +210,46 @@ async fn sampled_callers_have_spans_and_others_have_none() {
     }
 }
 
+/// Spans that were not exported.
+fn dropped(at_work: &AtWork) -> u64 {
+    let text = at_work.running.server().metrics_text();
+    let begins = "waterclock_otlp_dropped_total{signal=\"traces\"} ";
+    text.lines().find_map(|line| line.strip_prefix(begins)).unwrap().parse().unwrap()
+}
+
+/// Whatever a collector says but that all is well, the spans are lost and counted, and decisions go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_of_a_collector_is_counted() {
+    let endless = [b"HTTP/1.1 ".as_slice(), &[b'2'; 1 << 20]].concat();
+    for answer in [
+        &b""[..],
+        b"HTTP/1.1 503 Unavailable\r\n\r\n",
+        b"HTTP/1.1 200000000000000000000 OK\r\n",
+        b"HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        &[0xff; 5_000],
+        &endless,
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (answer, at_work) = (answer.to_vec(), exporting(&address).await);
+        let collector = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                _ = stream.read(&mut [0; 64]).await;
+                _ = stream.write_all(&answer).await;
+            }
+        });
+        let mut http = at_work.http().await;
+        eventually("spans are lost", async || {
+            assert!([200, 429].contains(&check(&mut http, "01").await.status));
+            dropped(&at_work) > 0
+        })
+        .await;
+        at_work.running.stop().await;
+        collector.abort();
+    }
+}
+
 /// A collector that takes connections and says nothing: decisions go on, and what does not fit is counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_collector_delays_nothing() {
@@ -222,11 +262,7 @@ async fn a_dead_collector_delays_nothing() {
         assert!([200, 429].contains(&answer.expect("before the collector times out").status));
     }
     // 8 wait and at most 8 are being sent.
-    let text = at_work.running.server().metrics_text();
-    let dropped = text
-        .lines()
-        .find_map(|line| line.strip_prefix("waterclock_otlp_dropped_total{signal=\"traces\"} "));
-    let dropped: u64 = dropped.unwrap().parse().unwrap();
+    let dropped = dropped(&at_work);
     assert!((184..200).contains(&dropped), "{dropped}");
     at_work.running.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls::version::{TLS12, TLS13};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -66,6 +67,19 @@ async fn first_words(
     }
     heard.truncate(length);
     heard
+}
+
+/// Envoy speaks no more than 1.2 to what it calls, unless it is told to; Envoy Gateway does not.
+#[tokio::test]
+async fn both_versions_of_tls_are_spoken() {
+    let Scene { authority, server, .. } = &scene(false, Patience::default()).await;
+    for versions in [&[&TLS12], &[&TLS13]] {
+        for (face, say, hear) in FACES {
+            let stream = authority.connect_by(versions, server.address(face), None).await;
+            let heard = first_words(stream.unwrap(), say, hear.len()).await;
+            assert_eq!(heard, hear, "{face:?} {versions:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -68,7 +68,8 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
     let cannot = |error| format!("cannot listen for signals: {error}");
     let mut end = signal(SignalKind::terminate()).map_err(cannot)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
-    let running = Running::start(config, listeners, Timing::default()).await?;
+    let mut running = Running::start(config, listeners, Timing::default()).await?;
+    running.export_by_environment();
     info!("serving in place of Envoy's reference rate limit service");
     let following = async {
         match &files {

@@ -99,6 +99,10 @@ fn status(outcome: &Outcome<'_>, now: Timestamp) -> DescriptorStatus {
                 unit: rule.reference().map_or(Unit::Unknown.into(), |terms| terms.unit.into()),
                 name: rule.name().unwrap_or_default().to_owned(),
             }),
+            duration_until_reset: rule.reference().and_then(|terms| {
+                let period = Duration::from_secs(seconds(terms.unit)?);
+                Some(whole_seconds(until_window_ends(period, now)))
+            }),
             ..ok()
         },
         Outcome::Decided(decided) => status_of(decided, now),

@@ -127,6 +127,8 @@ async fn bills_are_added_whatever_is_left() {
         assert_eq!(answer.overall_code(), Code::OverLimit);
         let refused = answer.statuses[1].current_limit.as_ref().unwrap();
         assert_eq!((refused.requests_per_unit, refused.unit()), (0, Unit::Hour));
+        let reset = answer.statuses[1].duration_until_reset.as_ref().unwrap();
+        assert!((1..=3_600).contains(&reset.seconds), "{reset:?}");
         codes.push(answer.statuses[0].code());
     }
     assert_eq!(codes, [Code::Ok, Code::Ok, Code::OverLimit, Code::OverLimit]);

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use prost::Message;
-use prost_types::Any;
+use prost_types::value::Kind;
+use prost_types::{Any, ListValue, Struct, Value};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use waterclock_config::XdsConfig;
-use waterclock_server::envoy::reference::{RateLimitConfig, RateLimitUnit};
+use waterclock_server::envoy::reference::{RateLimitConfig, RateLimitReplace, RateLimitUnit};
 use waterclock_server::envoy::{Code, DiscoveryResponse};
 
 use super::control_plane::{ControlPlane, Stream, TYPE_URL};
@@ -45,6 +46,13 @@ async fn faults_are_rejected_whole() {
     let mut future_unit = per(RateLimitUnit::Hour, 1);
     future_unit.as_mut().unwrap().unit = 99;
     let many = vec![node(("k", ""), None, Vec::new()); 60_000];
+    // Two bytes each in the message.
+    let mut replacing = node(("k", ""), per(RateLimitUnit::Hour, 1), Vec::new());
+    replacing.rate_limit.as_mut().unwrap().replaces = vec![RateLimitReplace::default(); 60_000];
+    let mut describing = node(("k", ""), None, Vec::new());
+    let list = Kind::ListValue(ListValue { values: vec![Value::default(); 60_000] });
+    let fields = [("list".to_owned(), Value { kind: Some(list) })].into();
+    describing.metadata = Some(Struct { fields });
     let cases = [
         ("empty domain", any(&domain("", Vec::new())), "no name"),
         ("twin domain", good(), "comes twice"),
@@ -54,6 +62,8 @@ async fn faults_are_rejected_whole() {
         ("type", Any { type_url: "type.googleapis.com/x".to_owned(), ..good() }, "is of type"),
         ("garbage", Any { value: vec![0xff; 100], ..good() }, "no RateLimitConfig"),
         ("many", bad(many), "more than 50000"),
+        ("names", bad(vec![replacing]), "more than 50000"),
+        ("metadata", bad(vec![describing]), "more than 50000"),
     ];
     let count = cases.len() as u64;
     for (version, resource, why) in cases {

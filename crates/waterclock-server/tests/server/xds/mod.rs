@@ -110,6 +110,6 @@ pub(crate) async fn shown(server: &AtWork) -> serde_json::Value {
 
 /// Writes the files of TLS that a client needs.
 pub(crate) fn files(directory: &Path, authority: &crate::certificates::Authority) {
-    authority.for_client().write_to(directory);
+    authority.for_both().write_to(directory);
     std::fs::write(directory.join("ca.pem"), authority.pem()).unwrap();
 }

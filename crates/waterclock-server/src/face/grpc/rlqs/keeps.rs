@@ -27,7 +27,7 @@ impl Keeps {
     pub(super) const NOTHING: Keeps = Keeps { until: Timestamp::from_nanos(0), ..Keeps::ALL };
 
     /// Nothing comes back by itself.
-    const ALL: Keeps =
+    pub(super) const ALL: Keeps =
         Keeps { drain: (0, Duration::from_secs(1)), until: Timestamp::from_nanos(u64::MAX) };
 
     /// What a charge at `taken` leaves, of which `limits` are the store's numbers.

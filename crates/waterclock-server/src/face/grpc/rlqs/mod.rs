@@ -18,8 +18,8 @@
 //! *Proof.* A proxy spends a unit at most `DELAY + TTL` after it was charged: the lease arrives `DELAY` after the charge at
 //! the latest, and ends `TTL` after that. So what is spent in a span was charged in the span, or at most `TTL + DELAY`
 //! before it. No unit is spent twice, because a lease is never given away again while it can be spent: units go back to
-//! the store only when a later report of the *same* stream shows that they were not spent ([`share::Share::report`]);
-//! the units of a stream that ended stay charged. And the store charges at most A of any span, refunds included, because
+//! the store only when a later report of the *same* stream, which was not held up on its way, shows that they were not
+//! spent ([`share::Share::report`]); the units of a stream that ended stay charged. And the store charges at most A of any span, refunds included, because
 //! a refund is only so large that the key is never better off than if the unspent units had not been charged at all
 //! ([`keeps::Keeps`]): what was charged and spent alone is a history that the policy admits. ∎
 //!

@@ -10,6 +10,11 @@ use super::{DELAY, IDLE, KEEP, RENEW, SILENCE, TTL};
 
 /// How long a lease should last, where there is enough: until the next report is answered, and some more.
 const REACH: Duration = Duration::from_secs(8);
+/// Leases of a share whose units are told apart.
+const MAX_LEASES: usize = 32;
+/// Proxies cut the time since their last report to whole seconds.
+const CUT: Duration = Duration::from_secs(1);
+
 /// A proxy holds its part of one in so many units of the capacity, for requests that come after a quiet time.
 const IDLE_PART: u64 = 8;
 
@@ -87,6 +92,8 @@ pub(super) struct Share {
     /// Requests a second, admitted or not.
     demand: u64,
     reported_at: Timestamp,
+    /// How much longer than others the last report may have been under way.
+    late: Duration,
     used_at: Timestamp,
     /// When it last got units, to tell whose turn it is.
     fed_at: Timestamp,
@@ -100,6 +107,7 @@ impl Share {
             owed: 0,
             demand: 0,
             reported_at: now,
+            late: Duration::ZERO,
             used_at: now,
             fed_at: Timestamp::from_nanos(0),
         }
@@ -109,9 +117,9 @@ impl Share {
     ///
     /// The report was sent at most [`DELAY`] ago, and a lease arrived at most [`DELAY`] after it was sent. So a lease
     /// that another replaced twice that time ago was not spent from since the report: of its units, those that no report
-    /// has mentioned never will be.
+    /// has mentioned never will be. A report that was under way for longer gives nothing back.
     pub(super) fn report(&mut self, now: Timestamp, usage: Usage, most: u64) -> u64 {
-        self.reported_at = now;
+        self.note_time(now, usage.elapsed);
         let requests = usage.allowed.saturating_add(usage.denied);
         if requests > 0 {
             self.used_at = now;
@@ -124,7 +132,16 @@ impl Share {
             // More than the capacity is no debt that a proxy could ever pay.
             self.owed = self.owed.saturating_add(without).min(most);
         }
-        self.give_back(now)
+        if self.late + CUT > DELAY { 0 } else { self.give_back(now) }
+    }
+
+    /// Between two reports passes the time that the second one says, and up to a second more. What passes beside that,
+    /// the second one was under way for longer than the first.
+    fn note_time(&mut self, now: Timestamp, elapsed: Duration) {
+        let between = now.since(self.reported_at);
+        self.reported_at = now;
+        let cut = if between < elapsed { Duration::ZERO } else { CUT };
+        self.late = (self.late + between).saturating_sub(elapsed.saturating_add(cut));
     }
 
     fn give_back(&mut self, now: Timestamp) -> u64 {
@@ -209,12 +226,8 @@ impl Share {
             return None;
         }
         self.unreported += units;
-        self.leases.push_back(Lease {
-            units: Some(units),
-            taken: grant.taken,
-            sent: now,
-            keeps: grant.keeps,
-        });
+        let Grant { taken, keeps, .. } = grant;
+        self.push(Lease { units: Some(units), taken, sent: now, keeps });
         Some(match u32::try_from(units) {
             Ok(0) => Assignment::DenyAll,
             // The most units of a lease are no more than that.
@@ -222,10 +235,26 @@ impl Share {
         })
     }
 
+    /// Puts a lease in force. If there are many, the two oldest become one, which is over when the younger is.
+    fn push(&mut self, lease: Lease) {
+        self.leases.push_back(lease);
+        if self.leases.len() > MAX_LEASES
+            && let Some(oldest) = self.leases.pop_front()
+            && let Some(next) = self.leases.front_mut()
+        {
+            *next = Lease {
+                units: oldest.units.zip(next.units).map(|(a, b)| a.saturating_add(b)),
+                taken: oldest.taken,
+                sent: next.sent,
+                keeps: oldest.keeps.and(next.keeps),
+            };
+        }
+    }
+
     /// Takes part in an assignment that no units limit.
     pub(super) fn receive_blanket(&mut self, now: Timestamp, allows: bool) -> Assignment {
         let units = (!allows).then_some(0);
-        self.leases.push_back(Lease { units, taken: now, sent: now, keeps: Keeps::NOTHING });
+        self.push(Lease { units, taken: now, sent: now, keeps: Keeps::NOTHING });
         if allows { Assignment::AllowAll } else { Assignment::DenyAll }
     }
 }
@@ -234,4 +263,65 @@ impl Share {
 fn nanos_for(units: u64, per_second: u64) -> u64 {
     let nanos = u128::from(units) * 1_000_000_000 / u128::from(per_second.max(1));
     u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_micros(1_000_000_000 + millis * 1_000)
+    }
+
+    fn usage(elapsed: u64, allowed: u64) -> Usage {
+        Usage { elapsed: Duration::from_secs(elapsed), allowed, denied: 0 }
+    }
+
+    fn grant(millis: u64, units: u64) -> Grant {
+        Grant { units, taken: at(millis), keeps: Keeps::ALL }
+    }
+
+    /// A share with a lease of 100 since the beginning, replaced by one of 10 after three seconds.
+    fn replaced() -> Share {
+        let mut share = Share::new(at(0));
+        assert_eq!(share.report(at(0), usage(0, 0), 1_000), 0);
+        assert_eq!(share.receive(at(0), grant(0, 100)), Some(Assignment::Units(100)));
+        assert_eq!(share.receive(at(3_000), grant(3_000, 10)), Some(Assignment::Units(10)));
+        share
+    }
+
+    #[test]
+    fn what_was_not_spent_goes_back() {
+        let mut share = replaced();
+        assert_eq!(share.report(at(5_000), usage(5, 40), 1_000), 0, "it may still be spent");
+        assert_eq!(share.report(at(10_000), usage(5, 10), 1_000), 50);
+        assert_eq!(share.report(at(15_000), usage(5, 0), 1_000), 0);
+        // Half seconds are cut, always.
+        let mut share = replaced();
+        assert_eq!(share.report(at(5_900), usage(5, 40), 1_000), 0);
+        assert_eq!(share.report(at(11_800), usage(5, 10), 1_000), 50);
+    }
+
+    /// A report that was sent before the lease was replaced does not know what was spent of it since.
+    #[test]
+    fn late_reports_give_nothing_back() {
+        let mut share = replaced();
+        // Sent after 2, 7 and 12 s, and all held up until then.
+        for (elapsed, allowed, back) in [(2, 0, 0), (5, 100, 0), (5, 0, 0)] {
+            assert_eq!(share.report(at(17_000), usage(elapsed, allowed), 1_000), back);
+        }
+        assert_eq!(share.report(at(17_500), usage(5, 0), 1_000), 10, "in time again");
+    }
+
+    #[test]
+    fn leases_are_few() {
+        let mut share = Share::new(at(0));
+        for turn in 0..10_000 {
+            assert!(share.receive(at(100 * turn), grant(100 * turn, 7)).is_some());
+        }
+        assert!(share.leases.len() <= MAX_LEASES);
+        assert_eq!(share.unreported, 70_000);
+        // The last one is not over yet.
+        assert_eq!(share.report(at(1_010_000), usage(1_010, 1_000), 1_000), 70_000 - 1_000 - 7);
+    }
 }

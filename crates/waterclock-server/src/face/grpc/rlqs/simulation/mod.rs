@@ -12,8 +12,10 @@ use self::oracle::Oracle;
 use self::schedule::Bug;
 use self::world::{Scenario, World};
 
-/// Random schedules of the normal test run.
-const SCHEDULES: u64 = 1_500;
+/// Random schedules: those of the normal test run, or as many as `WATERCLOCK_SCHEDULES` says.
+fn schedules() -> u64 {
+    std::env::var("WATERCLOCK_SCHEDULES").ok().and_then(|many| many.parse().ok()).unwrap_or(4_000)
+}
 
 fn run(seed: u64, bug: Option<Bug>) -> Result<World, String> {
     let mut world = World::new(seed, bug);
@@ -24,13 +26,16 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<World, String> {
 #[test]
 fn never_beyond_the_bound() {
     let (mut leased, mut direct, mut lost, mut restarts) = (0, 0, 0, 0);
-    for seed in 0..SCHEDULES {
+    let (mut crashes, mut stalls) = (0, 0);
+    for seed in 0..schedules() {
         match run(seed, None) {
             Ok(world) => {
                 leased += world.leased;
                 direct += world.direct;
                 lost += world.streams_lost;
                 restarts += world.restarts;
+                crashes += world.crashes;
+                stalls += world.stalls;
             }
             Err(why) => panic!("schedule {seed}: {why}"),
         }
@@ -38,12 +43,13 @@ fn never_beyond_the_bound() {
     assert!(leased > 100_000, "{leased}");
     assert!(direct > 10_000, "{direct}");
     assert!(lost > 1_000 && restarts > 300, "{lost} {restarts}");
+    assert!(crashes > 300 && stalls > 1_000, "{crashes} {stalls}");
 }
 
 #[test]
 fn planted_bugs_go_beyond_it() {
     for bug in Bug::ALL {
-        let caught = (0..SCHEDULES).find(|seed| run(*seed, Some(bug)).is_err());
+        let caught = (0..schedules()).find(|seed| run(*seed, Some(bug)).is_err());
         assert!(caught.is_some(), "{bug:?} was not caught");
     }
 }
@@ -84,7 +90,7 @@ fn shares_follow_demand_and_none_is_wasted() {
 #[test]
 fn no_assignment_lapses_while_streams_last() {
     let mut seen = 0;
-    for seed in 0..SCHEDULES {
+    for seed in 0..schedules() {
         let world = run(seed, None).unwrap();
         if world.streams_lost == 0 && world.restarts == 0 {
             seen += 1;

@@ -49,6 +49,12 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
+    /// Forgets everything but what tests count.
+    pub(super) fn start_again(&mut self) {
+        let Proxy { denies_without, admitted, lapses, .. } = *self;
+        *self = Proxy { denies_without, admitted, lapses, ..Proxy::default() };
+    }
+
     /// Decides about a request. The second value is a report that goes out at once.
     pub(super) fn request(&mut self, now: Duration) -> (Verdict, Option<Usage>) {
         if let Some((_, ends)) = self.assigned

@@ -8,6 +8,9 @@ use super::super::pool::ShareId;
 use super::oracle::Oracle;
 use super::world::{PROXIES, STEP, World};
 
+/// How long a server may take to notice that a proxy has gone: a ping every 20 s, answered within 10 s.
+const LONGEST_UNNOTICED: Duration = Duration::from_secs(30);
+
 /// What a careless server would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
@@ -19,16 +22,26 @@ pub(super) enum Bug {
     ChargedOnReports,
     /// Renews too late, so that assignments lapse.
     NotRenewed,
+    /// Charges the first lease of a key, and fills it again with each renewal.
+    Refilled,
+    /// Gives back what a report says was spent, too.
+    SpentGivenBack,
 }
 
 impl Bug {
-    pub(super) const ALL: [Bug; 4] =
-        [Bug::DeadSharesGivenBack, Bug::CountedTwice, Bug::ChargedOnReports, Bug::NotRenewed];
+    pub(super) const ALL: [Bug; 6] = [
+        Bug::DeadSharesGivenBack,
+        Bug::CountedTwice,
+        Bug::ChargedOnReports,
+        Bug::NotRenewed,
+        Bug::Refilled,
+        Bug::SpentGivenBack,
+    ];
 }
 
 /// A policy, and what it admits at most.
 pub(super) fn random_policy(random: &mut fastrand::Rng) -> (Limit, Oracle) {
-    let (limit, seconds) = (random.u64(1..=60), [1, 5, 20, 60][random.usize(..4)]);
+    let (limit, seconds) = (random.u64(1..=60), [1, 5, 20, 60, 3_600][random.usize(..5)]);
     let per = Duration::from_secs(seconds);
     let capacity = random.u64(1..=2 * limit);
     match random.u8(..4) {
@@ -66,6 +79,9 @@ impl World {
             if !self.is_calm && now_and_then(&mut self.random, 40.0) {
                 self.lose_stream(at);
             }
+            if !self.is_calm && now_and_then(&mut self.random, 300.0) {
+                self.crash(at);
+            }
         }
         if now_and_then(&mut self.random, 4.0) {
             for _ in 0..self.random.u32(1..20) {
@@ -88,13 +104,33 @@ impl World {
         Ok(())
     }
 
+    /// A proxy starts again, without its buckets and what it held.
+    fn crash(&mut self, at: usize) {
+        self.lose_stream(at);
+        self.crashes += 1;
+        self.proxies[at].start_again();
+    }
+
+    /// Servers notice that streams are gone.
+    pub(super) fn close_streams(&mut self) {
+        let now = self.now;
+        let (due, later) = self.closing.drain(..).partition(|(at, _)| *at <= now);
+        self.closing = later;
+        let due: Vec<(Duration, u64)> = due;
+        for (_, stream) in due {
+            for server in &mut self.servers {
+                server.streams.retain(|(open, _)| *open != stream);
+                server.pool.leave(ShareId(stream));
+            }
+        }
+    }
+
     fn lose_stream(&mut self, proxy: usize) {
         let Some(stream) = self.proxies[proxy].stream.take() else { return };
         self.streams_lost += 1;
-        for server in &mut self.servers {
-            server.streams.retain(|(open, _)| *open != stream);
-            server.pool.leave(ShareId(stream));
-        }
+        // A server that is told nothing goes on for a while.
+        let unnoticed = if self.random.bool() { Duration::ZERO } else { LONGEST_UNNOTICED };
+        self.closing.push((self.now + unnoticed * self.random.u32(0..=16) / 16, stream));
         if self.bug == Some(Bug::DeadSharesGivenBack) {
             let held = self.held.iter().find(|(other, _)| *other == stream);
             if let Some((_, units)) = held.copied() {

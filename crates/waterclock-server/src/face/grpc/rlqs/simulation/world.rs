@@ -21,6 +21,9 @@ use crate::face::grpc::proto::rlqs::{BucketAction, BucketId};
 pub(super) const STEP: Duration = Duration::from_millis(50);
 pub(super) const PROXIES: usize = 4;
 
+/// The longest that a report is under way, so that the next comes before the bucket is forgotten.
+const LONGEST_STALL: Duration = Duration::from_secs(12);
+
 /// Steady demand against a bucket.
 pub(super) struct Scenario {
     pub(super) per_second: u64,
@@ -59,12 +62,17 @@ pub(super) struct World {
     messages: VecDeque<(Duration, Message)>,
     pub(super) next_stream: u64,
     pub(super) is_calm: bool,
+    /// When servers notice that streams are gone.
+    pub(super) closing: Vec<(Duration, u64)>,
     /// Units that each stream was given, for the bug that gives them back.
     pub(super) held: Vec<(u64, u64)>,
     pub(super) leased: u64,
     pub(super) direct: u64,
     pub(super) streams_lost: u64,
     pub(super) restarts: u64,
+    pub(super) crashes: u64,
+    /// Reports that were under way for longer than any assignment may be.
+    pub(super) stalls: u64,
     pub(super) lapses: u64,
 }
 
@@ -119,11 +127,14 @@ impl World {
             messages: VecDeque::new(),
             next_stream: 0,
             is_calm: false,
+            closing: Vec::new(),
             held: Vec::new(),
             leased: 0,
             direct: 0,
             streams_lost: 0,
             restarts: 0,
+            crashes: 0,
+            stalls: 0,
             lapses: 0,
         };
         world.servers = (0..servers).map(|_| world.fresh_server()).collect();
@@ -153,6 +164,7 @@ impl World {
         while self.now < self.ends {
             self.now += STEP;
             self.clock.set(self.at());
+            self.close_streams();
             self.deliver();
             self.serve();
             self.requests()?;
@@ -180,6 +192,13 @@ impl World {
         // The call of the store before it takes the rest.
         let most = if self.is_calm { STEP } else { DELAY * 9 / 10 };
         let mut at = self.now + most * self.random.u32(0..=16) / 16;
+        if let (false, Message::Report { .. }) = (self.is_calm, &message)
+            && self.random.u8(..20) == 0
+        {
+            // The network loses what goes one way, and what comes after waits for it.
+            self.stalls += 1;
+            at += LONGEST_STALL * self.random.u32(1..=16) / 16;
+        }
         let same = |other: &Message| match (&message, other) {
             (Message::Report { stream, .. }, Message::Report { stream: other, .. })
             | (Message::Response { stream, .. }, Message::Response { stream: other, .. }) => {
@@ -205,9 +224,13 @@ impl World {
                         continue;
                     }
                     let id = ShareId(stream);
+                    let spent = usage.allowed;
                     if !server.pool.report(at, id, usage) {
                         server.pool.join(at, id);
                         assert!(server.pool.report(at, id, usage));
+                    }
+                    if self.bug == Some(Bug::SpentGivenBack) {
+                        self.charge(Verb::Refund, spent);
                     }
                 }
                 Message::Response { stream, proxy, actions } => {
@@ -260,7 +283,8 @@ impl World {
                 self.charge(Verb::Refund, refund);
             }
             let (mut units, mut keeps) = (0, Keeps::NOTHING);
-            if ask > 0 {
+            let is_refill = self.bug == Some(Bug::Refilled) && !self.held.is_empty();
+            if ask > 0 && !is_refill {
                 (units, keeps) = self.take_up_to(ask);
             }
             match self.bug {
@@ -269,6 +293,7 @@ impl World {
                     // Whatever is wanted is lent, and charged if there is room.
                     units = ask;
                 }
+                Some(Bug::Refilled) if is_refill => units = ask,
                 _ => {}
             }
             let took = if self.is_calm { Duration::ZERO } else { STEP * self.random.u32(..3) };
@@ -306,17 +331,21 @@ impl World {
                     self.oracle.admit(self.now)?;
                 }
                 if let Some(usage) = report {
-                    self.report(at, usage);
+                    self.report(at, usage, true);
                 }
             }
         }
         Ok(())
     }
 
-    /// Sends a report, on a new stream if there is none. Without a server, it is lost.
-    fn report(&mut self, proxy: usize, usage: Usage) {
+    /// Sends a report, on a new stream if there is none: that begins with all buckets, and mostly without what they have
+    /// counted meanwhile.
+    fn report(&mut self, proxy: usize, mut usage: Usage, is_first: bool) {
         let server = proxy % self.servers.len();
         if self.proxies[proxy].stream.is_none() {
+            if !is_first && self.random.u8(..4) > 0 {
+                (usage.allowed, usage.denied) = (0, 0);
+            }
             self.next_stream += 1;
             self.proxies[proxy].stream = Some(self.next_stream);
             self.servers[server].streams.push((self.next_stream, proxy));
@@ -334,7 +363,7 @@ impl World {
                 continue;
             }
             if let Some(usage) = self.proxies[at].report(self.now) {
-                self.report(at, usage);
+                self.report(at, usage, false);
             }
         }
     }
