@@ -127,7 +127,7 @@ fn what_is_missing_has_no_section() {
     }
     let empty = json!({ "headline": "nothing to check", "source": "nothing", "policy": "web", "checks": 0, "timeline": { "bin_us": 1000, "bins": [] } });
     for (report, headline) in
-        [(report, "6.4 % refused; 3 of 1,000 clients"), (empty, "nothing to check")]
+        [(report, "6.4 % refused; 3 of 1,000 clients"), (empty, "Nothing to check")]
     {
         let shown = Shown::new(&page(&report));
         shown.browser.await_text("h1", headline);

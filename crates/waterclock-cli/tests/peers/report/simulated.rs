@@ -8,19 +8,19 @@ use super::{Shown, written_by};
 use crate::dashboard::looks::FAINT_TEXTS;
 
 const POLICIES: &str = r#"
-[policies."</title><script>window.pwned=1</script>"]
+[policies.web]
 limits = ["10/s", { name = "watch", algorithm = "gcra", limit = 5, per = "1s", shadow = true }]
 "#;
 
-fn simulated(arguments: &[&str]) -> Shown {
+fn simulated(arguments: &[&str], trace: &str) -> Shown {
     let arguments = [&["simulate"], arguments].concat();
-    Shown::new(&written_by(&arguments, &[("waterclock.toml", POLICIES)]))
+    Shown::new(&written_by(&arguments, &[("waterclock.toml", POLICIES), ("trace.jsonl", trace)]))
 }
 
 #[test]
 fn a_picture_that_can_be_read_everywhere() {
     let shown =
-        simulated(&["10/s token-bucket", "10/s fixed-window", "--for", "6s", "--seed", "3"]);
+        simulated(&["10/s token-bucket", "10/s fixed-window", "--for", "6s", "--seed", "3"], "");
     let browser = &shown.browser;
     let headline = browser.text("h1");
     assert!(
@@ -55,10 +55,10 @@ fn a_picture_that_can_be_read_everywhere() {
     shown.ends_well();
 }
 
-/// Shadow limits are drawn, retries are counted, and a name stays a name.
+/// Shadow limits are drawn, and clients that retry are counted.
 #[test]
-fn shadow_retries_and_a_hostile_name() {
-    let shown = simulated(&[
+fn shadow_and_retries() {
+    let arguments = [
         "-c",
         "waterclock.toml",
         "--arrivals",
@@ -69,21 +69,37 @@ fn shadow_retries_and_a_hostile_name() {
         "5",
         "--for",
         "10s",
-    ]);
+    ];
+    let shown = simulated(&arguments, "");
     let browser = &shown.browser;
-    assert!(browser.text("h1").contains("<script>window.pwned=1</script> refuses "));
+    assert!(browser.text("h1").starts_with("web refuses "));
     let told = browser.text("main");
-    for part in [
-        "Shadow limits would refuse",
-        "shadow-refused",
-        "honour Retry-After",
-        "ignore it, retry every 1 s",
-    ] {
+    for part in ["honour Retry-After", "ignore it, retry every 1 s"] {
         assert!(told.contains(part), "{part} in {told}");
     }
-    let drawn = "return document.querySelector('svg path.in-shadow').getAttribute('d').length";
-    assert!(browser.run(drawn, &[]).as_u64() > Some(20));
+    let drawn = browser.run("return document.querySelector('svg').textContent", &[]);
+    let drawn = drawn.as_str().unwrap_or_default();
+    assert!(
+        drawn.contains("Shadow limits would refuse") && drawn.contains("shadow-refused"),
+        "{drawn}"
+    );
+    let path = "return document.querySelector('svg path.in-shadow').getAttribute('d').length";
+    assert!(browser.run(path, &[]).as_u64() > Some(20));
+    shown.ends_well();
+}
+
+/// Keys of a trace that want to be more than text, in the legend and in tooltips.
+#[test]
+fn hostile_keys_are_text() {
+    let evil = "</title></svg><img src=x onerror=window.pwned=1><script>window.pwned=1</script>\u{202e}gnp";
+    let line = |n: u64| format!("{}\n", json!({ "t_us": n * 1_000, "key": evil }));
+    let trace: String = (0..40).map(line).collect();
+    let shown = simulated(&["5/s", "--arrivals", "trace.jsonl"], &trace);
+    let browser = &shown.browser;
+    let drawn = browser.run("return document.querySelector('svg').textContent", &[]);
+    let drawn = drawn.as_str().unwrap_or_default();
+    assert!(drawn.contains("<script>window.pwned=1</script>\\u{202e}gnp"), "{drawn}");
     assert_eq!(browser.run("return typeof window.pwned", &[]), "undefined");
-    assert_eq!(browser.run("return document.scripts.length", &[]), 0);
+    assert_eq!(browser.run("return document.images.length + document.scripts.length", &[]), 0);
     shown.ends_well();
 }
