@@ -9,7 +9,7 @@ use waterclock_rehearse::trace::{OldDecisions, Reading};
 use waterclock_rehearse::warning_about;
 
 use crate::configuration::load_policy;
-use crate::output::{Failure, TextOutput, print_json, warn};
+use crate::output::{Failure, TextOutput, print_json, say, warn};
 use crate::progress::{open_with_progress, recognise};
 
 /// Compare the decisions of another limiter, as its log has them, with a policy in shadow.
@@ -58,8 +58,11 @@ impl Compare {
         let old = self.old.clone().map_or(OldDecisions::Allowed, OldDecisions::Refused);
         let source = match &self.log {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
-            _ => "standard input".to_owned(),
+            _ => STANDARD_INPUT.to_owned(),
         };
+        if source == STANDARD_INPUT {
+            outlive_the_feed()?;
+        }
         let input = open_with_progress(self.log.as_deref())?;
         let reading = self.reading.clone().with_old_decisions(old.clone());
         let (reading, input) = recognise(&reading, input)?;
@@ -74,4 +77,26 @@ impl Compare {
         }
         compared.take_error().map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
     }
+}
+
+const STANDARD_INPUT: &str = "standard input";
+/// As shells call the end by SIGINT.
+const INTERRUPTED: i32 = 130;
+
+/// Ctrl-C ends what writes a live feed, and with that the feed: the first one leaves this process to report what it read.
+fn outlive_the_feed() -> Result<(), Failure> {
+    let cannot = |error| format!("cannot listen for signals: {error}");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+    std::thread::spawn(move || {
+        let heard = runtime.block_on(async {
+            tokio::signal::ctrl_c().await?;
+            say("the report follows when the feed ends; Ctrl-C again ends without it");
+            tokio::signal::ctrl_c().await
+        });
+        if heard.is_ok() {
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    Ok(())
 }

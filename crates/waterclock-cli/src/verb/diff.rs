@@ -51,11 +51,10 @@ impl Diff {
                 .transpose()?,
             None => None,
         };
-        if self.json {
-            print_json(&json(&changes, comparison.as_ref()))?;
-        } else {
-            write_changes(&mut text.stream(), &changes, comparison.as_ref())?;
-        }
+        let told = match self.json {
+            true => print_json(&json(&changes, comparison.as_ref())),
+            false => write_changes(&mut text.stream(), &changes, comparison.as_ref()),
+        };
         match (&self.html, &comparison) {
             (Some(path), Some(comparison)) => write_whole(path, &comparison.page(&changes))?,
             (Some(_), None) => {
@@ -65,6 +64,7 @@ impl Diff {
             }
             _ => {}
         }
+        told?;
         match comparison.as_mut().and_then(Comparison::take_error) {
             Some(error) => Err(error.into()),
             None if changes.is_empty() => Ok(ExitCode::SUCCESS),

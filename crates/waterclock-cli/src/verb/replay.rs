@@ -126,18 +126,19 @@ impl Replay {
             _ => "standard input".to_owned(),
         };
         let report = Report::new(policy, &source, ledger, replayed.notes);
-        if is_json {
-            print_json(&report.json())?;
-        } else {
-            report.write_text(&mut text.stream())?;
-        }
-        // After the report: if they cannot be written, it is not lost.
+        // The files come after the report: if they cannot be written, it is not lost. Nor are they when a reader such
+        // as `head` has seen enough of it.
+        let told = match is_json {
+            true => print_json(&report.json()),
+            false => report.write_text(&mut text.stream()),
+        };
         if let Some(path) = &self.plot {
             write_whole(path, &report.picture().svg())?;
         }
         if let Some(path) = &self.html {
             write_whole(path, &report.page())?;
         }
+        told?;
         replayed.error.map_or(Ok(()), |error| Err(error.into()))
     }
 }

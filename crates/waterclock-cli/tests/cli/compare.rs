@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use std::io::{BufRead, BufReader, Read, Write};
+
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::support::Place;
 
 fn number(value: &Value) -> u64 {
@@ -175,4 +179,52 @@ fn mistakes_are_explained() {
     assert_eq!((run.code, number(&json["checks"])), (Some(0), 1));
     assert_eq!(json["remarks"][1]["skipped"], 2, "{json}");
     assert_eq!(place.run(&["compare", "log"]).code, Some(2), "without a policy");
+}
+
+/// Ctrl-C on a terminal ends `tail -f feed | waterclock compare` on both sides: the report comes all the same.
+#[test]
+fn a_live_feed_is_reported_when_it_is_interrupted() {
+    let place = Place::new();
+    let start = || {
+        let mut child = place.command(&["compare", "--limit", "1/h"]).spawn().unwrap();
+        let mut feed = child.stdin.take().unwrap();
+        feed.write_all(b"{\"t_us\":0,\"key\":\"a\",\"allowed\":true}\n{\"t_us\":1,\"key\":\"a\",\"allowed\":true}\n").unwrap();
+        let pid = Pid::from_child(&child);
+        (child, feed, pid)
+    };
+    let (mut child, feed, pid) = start();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    kill_once_it_listens(pid);
+    let mut line = String::new();
+    while !line.contains("the report follows") {
+        assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
+    }
+    drop(feed);
+    let mut report = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut report).unwrap();
+    assert!(report.starts_with("they agree about 50.0 % of 2 checks"), "{report}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    // A second one ends it although the feed goes on.
+    let (mut child, _feed, pid) = start();
+    kill_once_it_listens(pid);
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("the report follows") {
+        assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
+    }
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Sends SIGINT as soon as the kernel knows that the process catches it.
+fn kill_once_it_listens(pid: Pid) {
+    let status = format!("/proc/{}/status", pid.as_raw_nonzero());
+    waterclock_conformance::real::await_that("it listens for SIGINT", || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        caught.is_some_and(|bits| bits & 2 != 0)
+    });
+    kill_process(pid, Signal::INT).unwrap();
 }

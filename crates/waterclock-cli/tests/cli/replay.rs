@@ -169,6 +169,7 @@ fn a_summary_by_default() {
     let run = place.run(&["replay", "t"]);
     let words: Vec<&str> = run.stdout.split_whitespace().collect();
     let expected = "33 % refused; 1 of 2 clients \
+                    what to change: gcra from 1/s to 2/s: refuses 0 of 2 clients, not 1 \
                     events 3 checks 3 by 2 keys, from 0 s to 0 s allowed 2 66.7 % refused 1 33.3 % \
                     refused by limit 1 gcra most refused keys refused shadow-refused checks first last longest wait key \
                     1 0 of 2 0 s 0 s 1 s \"a\" when |█| most in the 1 ms from 0 s: 1 refused \

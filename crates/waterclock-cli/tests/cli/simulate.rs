@@ -238,13 +238,13 @@ fn pictures_and_pages_stand_alone() {
     assert!(page.contains("prefers-color-scheme: dark"));
 }
 
-/// The picture in the README is what the tool draws today.
+/// The picture in the documentation is what the tool draws today.
 #[test]
 fn the_picture_of_the_readme_is_current() {
     let place = Place::new();
     let run = place.run(&[
         "simulate",
-        "10/s",
+        "10/s token-bucket",
         "10/s fixed-window",
         "10/s sliding-window",
         "--for",
@@ -259,7 +259,7 @@ fn the_picture_of_the_readme_is_current() {
     let drawn = place.read("picture.svg");
     assert!(
         std::fs::read_to_string(shown).unwrap() == drawn,
-        "draw it again: waterclock simulate 10/s \"10/s fixed-window\" \"10/s sliding-window\" --for 6s --seed 3 --plot docs/picture.svg"
+        "draw it again: waterclock simulate \"10/s token-bucket\" \"10/s fixed-window\" \"10/s sliding-window\" --for 6s --seed 3 --plot docs/picture.svg"
     );
 }
 

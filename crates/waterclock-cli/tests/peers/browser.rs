@@ -19,6 +19,7 @@ pub(crate) const SPACE: &str = " ";
 pub(crate) const DOWN: &str = "\u{e015}";
 pub(crate) const RIGHT: &str = "\u{e014}";
 pub(crate) const END: &str = "\u{e010}";
+pub(crate) const HOME: &str = "\u{e011}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
 
 /// What Chromium is started with: nothing that talks to hosts of its own accord, and no page that thinks no user

@@ -12,6 +12,14 @@ const STEPS = [
   ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((n) => n * MINUTE), ...[1, 2, 7, 14, 28, 91, 182, 364, 728, 3640].map((n) => n * DAY),
 ];
 
+// How many bins are merged, at least so many: whole seconds, as times of logs are, or else bars would hold more and fewer of them by turns.
+function roundGroup(least, binUs) {
+  if (!(least > 1)) return 1;
+  if (binUs >= SECOND || least * binUs < SECOND) return least;
+  for (let group = least; group < least + SECOND / binUs; group += 1) if ((group * binUs) % SECOND === 0) return group;
+  return least;
+}
+
 // Where the ticks of a span stand, at most `most` of them, and their words. Steps of hours and days follow the reader's clock.
 function ticks(from, until, most, times) {
   const span = until - from;

@@ -84,7 +84,7 @@ class Chart {
     this.width = Math.max(240, this.plot.clientWidth || 960);
     const [first, end] = this.view;
     this.left = this.width < 500 ? 38 : 52;
-    this.group = Math.max(1, Math.ceil((end - first) / ((this.width - this.left) / 4)));
+    this.group = roundGroup(Math.ceil((end - first) / ((this.width - this.left) / 4)), this.binUs);
     this.bars = [];
     for (let bin = first - (first % this.group); bin < end; bin += this.group) this.bars.push(bin);
     const tops = this.tops();
@@ -129,7 +129,7 @@ class Chart {
 
   drawTimes(height) {
     const [from, until] = this.view.map((bin) => this.time(bin));
-    for (const [at, label] of ticks(from, until, Math.floor(this.width / 110), this.times)) {
+    for (const [at, label] of ticks(from, until, Math.floor(this.width / 95), this.times)) {
       const x = this.x((at - this.from) / this.binUs);
       this.svg.append(draw("line", { x1: x, x2: x, y1: HEAD, y2: height - AXIS + 4 }));
       const place = x > this.width - 40 ? "end" : x < this.left + 30 ? "" : "middle";

@@ -3,12 +3,12 @@
 const CURVE_HEIGHT = 170;
 
 class Curve {
-  constructor(host, { limit, current, clients, checks, points }) {
-    Object.assign(this, { limit, current, clients, checks, points });
+  constructor(host, { limit, current, start, clients, checks, points }, isOnly) {
+    Object.assign(this, { limit, current, clients, checks, points, isOnly });
     this.says = make("p", { class: "says", "aria-live": "polite" });
     this.kinds = make("p", { class: "muted small" });
     this.svg = draw("svg", { "aria-hidden": "true" });
-    this.slider = make("input", { type: "range", min: 0, max: this.points.length - 1, step: 1, value: current ?? 0, "aria-label": `Another number for ${this.limit}`, oninput: () => this.show() });
+    this.slider = make("input", { type: "range", min: 0, max: this.points.length - 1, step: 1, value: current ?? start ?? 0, "aria-label": `Another number for ${this.limit}`, oninput: () => { this.show(); this.tell(); } });
     this.toml = copyable("");
     const legend = make("ul", { class: "legend" }, make("li", {}, swatch("clients"), "clients refused at least once"), make("li", {}, swatch("checks"), "checks refused"));
     host.replaceChildren(make("h3", {}, visible(this.limit)), this.says, this.kinds,
@@ -21,7 +21,7 @@ class Curve {
 
   show() {
     const index = Number(this.slider.value), point = this.points[index];
-    const text = `At ${point.words}${index === this.current ? " (today)" : ""}: ${share(point.clients_refused, this.clients)} of clients, ${share(point.checks_refused, this.checks)} of checks refused`;
+    const text = `At ${point.words}${index === this.current ? " (now)" : ""}: ${share(point.clients_refused, this.clients)} of clients, ${share(point.checks_refused, this.checks)} of checks refused`;
     this.says.textContent = text;
     this.slider.setAttribute("aria-valuetext", text);
     this.kinds.textContent = this.describe(point);
@@ -33,6 +33,17 @@ class Curve {
       dot.setAttribute("cx", x);
       dot.setAttribute("cy", this.y(part || 0));
     }
+  }
+
+  // The line below the headline says what is tried, until the slider is back where it was.
+  tell() {
+    const line = by("change");
+    if (!line) return;
+    line.dataset.told ??= line.textContent;
+    const index = Number(this.slider.value), { words, clients_refused: refused, checks_refused: checks } = this.points[index];
+    const what = this.isOnly ? words : `${visible(this.limit)} alone at ${words}`;
+    line.textContent = index === this.current ? line.dataset.told
+      : `With ${what}: ${share(checks, this.checks)} of checks refused; ${count(refused)} of ${counted(this.clients, "client")}.`;
   }
 
   describe({ clients_refused: refused, checks_refused: checks, kinds }) {
@@ -65,7 +76,7 @@ class Curve {
     if (this.current !== null && this.current !== undefined) {
       const x = this.x(this.current);
       this.svg.append(draw("line", { class: "now", x1: x, x2: x, y1: 8, y2: CURVE_HEIGHT }));
-      this.svg.append(draw("text", { class: x > this.width / 2 ? "end" : "", x: x > this.width / 2 ? x - 5 : x + 5, y: 18 }, `today: ${this.points[this.current].words}`));
+      this.svg.append(draw("text", { class: x > this.width / 2 ? "end" : "", x: x > this.width / 2 ? x - 5 : x + 5, y: 18 }, `now: ${this.points[this.current].words}`));
     }
     for (const [style, of] of parts) {
       this.svg.append(draw("path", { class: `line ${style}`, d: `M${this.points.map((point, index) => `${this.x(index).toFixed(1)} ${this.y(of(point)).toFixed(1)}`).join("L")}` }));

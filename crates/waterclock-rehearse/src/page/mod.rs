@@ -64,6 +64,14 @@ impl Page {
         Page { title, header, body, is_in_section: false, script: None }
     }
 
+    /// A sentence below the headline, which the script may take the place of.
+    pub(crate) fn below_headline(&mut self, text: &str) {
+        let end = self.header.len() - "</header>\n".len();
+        let line =
+            format!("<p class=\"says\" id=\"change\" aria-live=\"polite\">{}</p>\n", escaped(text));
+        self.header.insert_str(end, &line);
+    }
+
     /// Begins a section. Writing to a string does not fail, here and below.
     pub(crate) fn section(&mut self, title: &str) {
         self.end_section();
@@ -99,6 +107,12 @@ impl Page {
     pub(crate) fn verbatim(&mut self, text: &str) {
         let lines: Vec<String> = text.lines().map(escaped).collect();
         _ = writeln!(self.body, "<pre>{}</pre>", lines.join("\n"));
+    }
+
+    /// Lines of a file, which the script gives a button to copy them.
+    pub(crate) fn to_copy(&mut self, text: &str) {
+        let lines: Vec<String> = text.lines().map(escaped).collect();
+        _ = writeln!(self.body, "<div data-copy><pre>{}</pre></div>", lines.join("\n"));
     }
 
     /// Lines of a file that are gone and that are new.

@@ -49,6 +49,7 @@ times.localise(document);
 startTimeline(by("timeline"));
 for (const host of document.querySelectorAll("[data-curve]")) {
   const curve = report.curves?.[host.dataset.curve];
-  if (curve?.points?.length) new Curve(host, curve);
+  if (curve?.points?.length) new Curve(host, curve, report.curves.length === 1);
 }
+for (const host of document.querySelectorAll("[data-copy]")) host.replaceChildren(copyable(host.textContent).element);
 startPrinting(startClients(by("clients"), report, times));

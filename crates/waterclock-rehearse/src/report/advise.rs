@@ -6,7 +6,7 @@ use comfy_table::Cell;
 use waterclock::Limit;
 
 use super::advice::{Advice, Point, RULE, toml, words};
-use super::units::{Align, Table, share};
+use super::units::{Align, Table, counted, share};
 use super::{Report, grouped};
 use crate::terminal::{STRONG, styled};
 
@@ -21,36 +21,35 @@ impl Advice {
     /// `99 % of clients never exceed 60/min; 99.9 % never exceed 90/min`. Of equal limits, the largest share is told;
     /// where no number suits, the smallest.
     pub(super) fn sentence(&self) -> String {
-        let (all, clients) = match self.outliers {
-            0 => ("all", "clients"),
-            _ => ("all others", "the others"),
-        };
-        let shares = ["99 %", "99.9 %", all];
+        let shares = ["99 %", "99.9 %", "all"];
         let same = self.percentiles.chunk_by(|one, other| one.number() == other.number());
         let (mut told, mut parts) = (0, Vec::new());
         for some in same {
-            let least = shares.get(told).copied().filter(|share| *share != all);
+            let least = shares.get(told).copied().filter(|share| *share != "all");
             told += some.len();
             let share = shares[told.clamp(1, shares.len()) - 1];
             let is_all = told == shares.len();
             let who = match (parts.is_empty(), is_all) {
-                (true, true) if self.outliers > 0 => "no other client exceeds".to_owned(),
                 (true, true) => "no client exceeds".to_owned(),
-                (true, false) => format!("{share} of {clients} never exceed"),
+                (true, false) => format!("{share} of clients never exceed"),
                 (false, _) => format!("{share} never exceed"),
             };
             parts.push(match some[0].limit.as_ref() {
                 Some((_, limit)) => format!("{who} {}", words(limit)),
                 None => {
                     let whom = least.map_or_else(
-                        || format!("all {clients}"),
-                        |share| format!("{share} of {clients}"),
+                        || "all clients".to_owned(),
+                        |share| format!("{share} of clients"),
                     );
                     format!("no number suits {whom}, {}", self.no_number())
                 }
             });
         }
-        parts.join("; ")
+        let sentence = parts.join("; ");
+        match usize::try_from(self.outliers).unwrap_or(usize::MAX) {
+            0 => sentence,
+            outliers => format!("apart from {}, {sentence}", counted(outliers, "outlier")),
+        }
     }
 }
 

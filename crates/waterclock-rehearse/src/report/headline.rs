@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::advice::{Extent, words};
 use super::units::{counted, share};
 use super::{Report, grouped};
 
@@ -16,7 +17,7 @@ impl Report<'_> {
             return "nothing to check".to_owned();
         }
         if self.policy.limits().is_empty() && ledger.refused == 0 {
-            return all("no limit yet");
+            return self.first_limit().unwrap_or_else(|| all("no limit yet"));
         }
         if ledger.refused == 0 && ledger.in_shadow > 0 {
             let in_shadow = rough_share(ledger.in_shadow, ledger.checks);
@@ -45,6 +46,29 @@ impl Report<'_> {
             ));
         }
         words
+    }
+}
+
+impl Report<'_> {
+    /// What the limit to start with would refuse, where there is none: `no limit yet; 5/min would refuse 3 of 1,450
+    /// clients, 24 % of checks`.
+    fn first_limit(&self) -> Option<String> {
+        let advice = self.advice.first()?;
+        let (point, curve) = (advice.at_start()?, &advice.curve);
+        let words = words(&point.limit);
+        let about = if self.extent == Extent::Whole { "" } else { "about " };
+        Some(match point.clients_refused {
+            0 => format!(
+                "no limit yet; {words} would refuse none of {about}{} clients",
+                grouped(curve.clients)
+            ),
+            refused => format!(
+                "no limit yet; {words} would refuse {} of {about}{} clients, {} of checks",
+                grouped(refused),
+                grouped(curve.clients),
+                rough_share(point.checks_refused, curve.checks)
+            ),
+        })
     }
 }
 

@@ -22,6 +22,7 @@ impl Report<'_> {
         let limits = self.policy.limits().iter();
         json!({
             "headline": self.headline(),
+            "suggestion": self.suggestion(),
             "source": self.source,
             "policy": self.policy.name(),
             "limits": limits.map(|limit| json!({ "name": limit.name(), "words": words(limit), "shadow": limit.is_shadow() })).collect::<Vec<Value>>(),
@@ -173,6 +174,7 @@ fn curve(advice: &Advice) -> Value {
         "limit": advice.limit,
         "field": advice.field,
         "current": current,
+        "start": advice.start_place(),
         "clients": clients,
         "checks": checks,
         "units": units,

@@ -10,6 +10,7 @@ mod keys;
 mod ledger;
 mod page;
 mod seen;
+mod suggestion;
 mod text;
 mod units;
 

@@ -22,6 +22,9 @@ impl Report<'_> {
     /// Writes the report as text with colours.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", styled(STRONG, self.headline()))?;
+        if let Some(suggestion) = self.suggestion() {
+            writeln!(out, "what to change: {suggestion}")?;
+        }
         self.write_totals(out)?;
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
         self.write_listed(out)?;
@@ -128,7 +131,7 @@ impl Report<'_> {
         let row = |(key, record): (&str, KeyRecord)| {
             let detail = self.ledger.details.of(hash_of(key));
             let first = |texts: Vec<(&str, u64)>| {
-                texts.first().map_or("–".to_owned(), |(text, _)| quoted(text))
+                texts.first().map_or("–".to_owned(), |(text, _)| shortened(text))
             };
             [
                 Cell::new(grouped(record.checks)),
@@ -154,3 +157,13 @@ impl Report<'_> {
         Table::new(head, top.into_iter().map(row)).write(out, " ")
     }
 }
+
+/// As much of a path or an agent as leaves the other columns their room.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_OF_A_TEXT) {
+        Some((end, _)) => format!("{}…", quoted(&text[..end])),
+        None => quoted(text),
+    }
+}
+
+const MOST_OF_A_TEXT: usize = 44;

@@ -13,7 +13,7 @@ use super::sentence::sentence;
 use super::{Contender, Played, RetryAfter, Simulation};
 use crate::page::{Page, Part};
 use crate::picture::{Picture, Row, Times};
-use crate::report::{Align, Table, by_limit, grouped};
+use crate::report::{Align, Table, by_limit, grouped, share};
 use crate::terminal::{STRONG, styled};
 
 impl Simulation {
@@ -185,11 +185,8 @@ impl Simulation {
     /// A page with the picture and the numbers, which needs no other file.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut page = Page::new(
-            "Simulation",
-            "What these limits do",
-            &[Part::Words(format!("{}.", self.lead))],
-        );
+        let mut page =
+            Page::new("Simulation", &self.headline(), &[Part::Words(format!("{}.", self.lead))]);
         page.section("Over time");
         page.picture(&self.picture().svg());
         page.section("In numbers");
@@ -205,6 +202,30 @@ impl Simulation {
         page.finish()
     }
 }
+
+impl Simulation {
+    /// `10/s refuses 25.3 %, 10/s fixed-window 42.5 % of requests`; of many, the least and the most.
+    fn headline(&self) -> String {
+        let refused = |(contender, played): &(Contender, Played)| {
+            format!("{} refuses {}", contender.name, share(played.refused(), played.requests))
+        };
+        // By shares, as retries make requests more.
+        let part = |(_, played): &&(Contender, Played)| {
+            u128::from(played.refused()) * u128::from(u64::MAX) / u128::from(played.requests.max(1))
+        };
+        let some: Vec<&(Contender, Played)> = match &*self.played {
+            all if all.len() <= MOST_IN_HEADLINE => all.iter().collect(),
+            all => {
+                all.iter().min_by_key(part).into_iter().chain(all.iter().max_by_key(part)).collect()
+            }
+        };
+        let words: Vec<String> = some.into_iter().map(refused).collect();
+        format!("{} of requests", words.join(", "))
+    }
+}
+
+/// More limits than this are not all named.
+const MOST_IN_HEADLINE: usize = 3;
 
 fn row(contender: &Contender, played: &Played) -> Row {
     Row {

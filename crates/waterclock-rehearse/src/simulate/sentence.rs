@@ -58,8 +58,29 @@ fn busiest(contender: &Contender, played: &Played) -> String {
             in_words(soon_us),
             grouped(all - soon)
         ),
-        _ => format!("{lets}."),
+        _ => match saved_up(contender, played).filter(|_| units == all) {
+            Some(saved) => format!(
+                "{lets}: at least {} saved up before it, the rest as they return.",
+                grouped(saved)
+            ),
+            None => format!("{lets}."),
+        },
     }
+}
+
+/// How many of those that a bucket lets through cannot have returned during the window. None where keys have limits of
+/// their own.
+fn saved_up(contender: &Contender, played: &Played) -> Option<u64> {
+    let [only] = contender.config.limits() else { return None };
+    let is_bucket = matches!(only.algorithm(), Algorithm::Gcra(_));
+    if !is_bucket || contender.config.scope.names_keys() || bound(contender, played).is_none() {
+        return None;
+    }
+    let (limit, period) = (u128::from(only.limit()?), only.period()?.as_micros());
+    let returned = (limit * u128::from(played.most.window_us())).div_ceil(period.max(1));
+    u64::try_from(u128::from(played.most.units()).checked_sub(returned)?)
+        .ok()
+        .filter(|saved| *saved > 0)
 }
 
 /// Whether one fixed window cannot explain so many, and two can.

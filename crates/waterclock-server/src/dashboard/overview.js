@@ -89,7 +89,7 @@ let lastRefused = "";
 
 // `isNamed` tells whether the playground can check a policy and key.
 export function showRefused({ shown, keys, since_us: since }, isNamed, onChoose) {
-  setText(by("refused-since"), `Since ${clockTime(since)}. ≥: at least so many.`);
+  setText(by("refused-since"), `Refusals and shadow refusals since ${clockTime(since)}. ≥: at least so many.`);
   const isRaw = shown === "raw";
   // A key that is not UTF-8 is shown escaped, and the escaped text would be another key.
   const named = keys.map(({ policy, key, escaped }) => isRaw && !escaped && isNamed(policy, key));

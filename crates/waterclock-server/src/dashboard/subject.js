@@ -4,7 +4,7 @@ import { request } from "./api.js";
 import { by, make } from "./dom.js";
 
 let policies = [];
-const FIRST = { client_ip: "127.0.0.1" };
+const FIRST = { client_ip: "127.0.0.1", path: "/" };
 
 const chosen = () => policies.find(({ name }) => name === by("policy").value);
 const inputs = () => [...by("key-fields").querySelectorAll("input")];

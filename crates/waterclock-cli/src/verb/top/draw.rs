@@ -5,9 +5,10 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, TableState};
+use waterclock_rehearse::terminal::grouped;
 
 use super::plain::{config, connections, store, title};
-use super::policy::{key_text, refusals};
+use super::policy::{key_text, refusals, short_key_text};
 use super::screen::View;
 use super::snapshot::{LimitSize, Now, PolicyTotals, Rates, rate, span, whole};
 
@@ -128,16 +129,22 @@ fn selected(view: &View) -> String {
         Some(most) => format!("{}: capacity {most}", limit.name),
         None => limit.name.clone(),
     };
-    let limits: Vec<String> = policy.limits.iter().map(limit).collect();
-    let limits = if limits.is_empty() { "no limits".to_owned() } else { limits.join(", ") };
+    // Policies that a caller's numbers make (CL.THROTTLE) are not told in words.
+    let sizes = || policy.limits.iter().map(limit).collect::<Vec<String>>().join("; ");
+    let limits = view.limits.get(&policy.name).cloned().unwrap_or_else(sizes);
+    let limits = if limits.is_empty() { "no limits" } else { &*limits };
     let totals = policy.totals;
     let reserved = match policy.reservations {
         0 => String::new(),
-        some => format!(", {some} reserved"),
+        some => format!(", {} reserved", grouped(some)),
     };
     format!(
         "{} ({limits}): {} allowed, {} refused, {} shadow-refused, {} errors{reserved}",
-        policy.name, totals.allowed, totals.refused, totals.shadow_refused, totals.error,
+        policy.name,
+        grouped(totals.allowed),
+        grouped(totals.refused),
+        grouped(totals.shadow_refused),
+        grouped(totals.error),
     )
 }
 
@@ -163,7 +170,7 @@ fn draw_policy(frame: &mut Frame<'_>, area: Rect, name: &str, view: &View, palet
     let lines = vec![
         Line::styled(page.limits.join("; "), palette.strong()),
         Line::raw(format!(
-            "per second: {} allowed, {} refused, {} shadow-refused; refused share {share} of {}",
+            "per second: {} allowed, {} refused, {} shadow-refused; refused share {share} in {}",
             rate(now.allowed),
             rate(now.refused),
             rate(now.shadow_refused),
@@ -271,7 +278,7 @@ fn draw_refused(frame: &mut Frame<'_>, area: Rect, now: &Now, palette: &Palette)
     }
     let rows = refused.keys.iter().map(|key| {
         let times = Text::from(refusals(key)).alignment(Alignment::Right);
-        Row::new([times, Text::from(key.policy.as_str()), Text::from(key_text(key))])
+        Row::new([times, Text::from(key.policy.as_str()), Text::from(short_key_text(key))])
     });
     let widths = [Constraint::Length(8), Constraint::Percentage(30), Constraint::Fill(1)];
     frame.render_widget(Table::new(rows, widths).block(block), area);
@@ -424,6 +431,21 @@ mod tests {
     }
 
     #[test]
+    fn limits_in_the_words_of_the_dashboard() {
+        let mut view = view();
+        let limits = [("demo".to_owned(), "burst: 30/min, capacity 5".to_owned())].into();
+        let more = More { limits: Some(limits), ..More::default() };
+        let snapshot = |seconds| Box::new(snapshot(seconds, 12_345, 5));
+        let _ = view.take(News::Snapshot { snapshot: snapshot(64), json: String::new(), more });
+        let line = "\ndemo (burst: 30/min, capacity 5): 12,345 allowed, 5 refused, ";
+        assert!(shown(&view, 100, 24).contains(line));
+        // They stay until others are told.
+        let more = More::default();
+        let _ = view.take(News::Snapshot { snapshot: snapshot(65), json: String::new(), more });
+        assert!(shown(&view, 100, 24).contains(line));
+    }
+
+    #[test]
     fn a_policy_has_a_view_of_its_own() {
         let mut view = view();
         let _ = view.press(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
@@ -435,7 +457,7 @@ mod tests {
         for part in [
             "┌ policy demo ",
             "burst: 30/min, capacity 5; 1,000 tokens/1 h 30 min",
-            "per second: 3.0 allowed, 2.0 refused, 0.0 shadow-refused; refused share 25.0 % of 3 s",
+            "per second: 3.0 allowed, 2.0 refused, 0.0 shadow-refused; refused share 25.0 % in 3 s",
             "latency of all policies: http 50 % within 2.5 µs, 99 % within 1.5 ms",
             "   ≥ 1,970 client_ip: 127.0.0.1  user: al\\u{1b}ice",
             "        12 k",

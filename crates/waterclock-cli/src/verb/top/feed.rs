@@ -1,5 +1,6 @@
 //! Asks the server again and again, on its own thread.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +13,8 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::policy::{PolicyPage, SECONDS, Told};
-use super::snapshot::{Rates, Snapshot, visibly};
+use super::policy::{PolicyPage, SECONDS, Told, limits_in_words};
+use super::snapshot::{LimitSize, PolicyTotals, Rates, Snapshot, visibly};
 use crate::output::Failure;
 use crate::server::{Connection, NoAnswer, Server};
 
@@ -38,6 +39,8 @@ pub(super) struct More {
     pub(super) before: Vec<Rates>,
     /// The policy that is looked at.
     pub(super) page: Option<Box<PolicyPage>>,
+    /// The limits of every policy in words, when they may have changed.
+    pub(super) limits: Option<BTreeMap<String, String>>,
 }
 
 /// News about the server.
@@ -50,6 +53,7 @@ pub(super) struct Feed {
 #[derive(Default)]
 struct Wanted {
     history: AtomicBool,
+    limits: AtomicBool,
     policy: Mutex<Option<String>>,
 }
 
@@ -60,7 +64,8 @@ impl Feed {
         // While the receiver does not read, the server is not asked.
         let (tell, news) = sync_channel(1);
         let wanted = Arc::<Wanted>::default();
-        let look = Look { server, connection: None, tell, wanted: Arc::clone(&wanted) };
+        let (connection, sizes) = (None, None);
+        let look = Look { server, connection, tell, wanted: Arc::clone(&wanted), sizes };
         thread::spawn(move || {
             runtime.block_on(look.run(every));
             runtime.shutdown_background();
@@ -71,6 +76,11 @@ impl Feed {
     /// Asks for what happened before, once.
     pub(super) fn want_history(&self) {
         self.wanted.history.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks for the limits of all policies, now and whenever they may have changed.
+    pub(super) fn want_limits(&self) {
+        self.wanted.limits.store(true, Ordering::Relaxed);
     }
 
     /// Asks for one policy from now on, or for none.
@@ -98,7 +108,12 @@ struct Look {
     connection: Option<Connection>,
     tell: SyncSender<News>,
     wanted: Arc<Wanted>,
+    /// Of the limits that were asked for last.
+    sizes: Option<Sizes>,
 }
+
+/// The generation of the configuration, and each policy's name and limits.
+type Sizes = (u64, Vec<(String, Vec<LimitSize>)>);
 
 impl Look {
     /// Runs until a signal, or until the receiver is dropped.
@@ -140,7 +155,7 @@ impl Look {
             Some(connection) => connection,
             None => Connection::open(&self.server).await?,
         };
-        let more = self.more(&mut connection).await?;
+        let mut more = self.more(&mut connection).await?;
         let response = connection.ask(Method::GET, "/v1/live", Bytes::new()).await?;
         if response.status != StatusCode::OK {
             return Err(NoAnswer::of(&response, QUESTION));
@@ -151,6 +166,12 @@ impl Look {
                 "answers {QUESTION} with JSON that this version does not understand"
             ))
         })?;
+        let sizes = |policy: &PolicyTotals| (policy.name.clone(), policy.limits.clone());
+        let sizes = (snapshot.config.generation, snapshot.policies.iter().map(sizes).collect());
+        if self.wanted.limits.load(Ordering::Relaxed) && self.sizes.as_ref() != Some(&sizes) {
+            more.limits = limits_in_words(&body(&mut connection, "/v1/policies").await?);
+            self.sizes = Some(sizes);
+        }
         self.connection = Some(connection);
         Ok(News::Snapshot { snapshot, json, more })
     }

@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled};
+use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, grouped, styled};
 
 use super::policy::{key_text, refusals};
 use super::snapshot::{Configuration, Now, Rates, RefusedKey, Snapshot, StoreState, rate, span};
@@ -57,8 +57,8 @@ fn policies(now: &Now) -> Vec<String> {
             rate(rates.allowed),
             rate(rates.refused),
             rate(rates.shadow_refused),
-            policy.totals.allowed.to_string(),
-            policy.totals.refused.to_string(),
+            grouped(policy.totals.allowed),
+            grouped(policy.totals.refused),
             now.snapshot.keys_of(policy),
         ]);
     }

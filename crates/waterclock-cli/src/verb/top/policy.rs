@@ -109,6 +109,28 @@ struct PolicyLimits {
     limits: Vec<LimitNumbers>,
 }
 
+/// `/v1/policies`.
+#[derive(Deserialize)]
+struct Policies {
+    policies: Vec<NamedLimits>,
+}
+
+#[derive(Deserialize)]
+struct NamedLimits {
+    name: String,
+    limits: Vec<LimitNumbers>,
+}
+
+/// The limits of every policy in words, by its name, from `/v1/policies`.
+pub(super) fn limits_in_words(policies: &str) -> Option<BTreeMap<String, String>> {
+    let Policies { policies } = visibly(policies).ok()?;
+    let words = |policy: NamedLimits| {
+        let limits: Vec<String> = policy.limits.iter().map(limit_text).collect();
+        (policy.name, limits.join("; "))
+    };
+    Some(policies.into_iter().map(words).collect())
+}
+
 #[derive(Deserialize)]
 struct LimitNumbers {
     name: String,
@@ -178,6 +200,14 @@ pub(super) fn key_text(key: &RefusedKey) -> String {
     fields.join("  ")
 }
 
+/// The same for a narrow column: the fields' values only.
+pub(super) fn short_key_text(key: &RefusedKey) -> String {
+    if key.fields.is_empty() {
+        return key.key.clone();
+    }
+    key.fields.values().map(String::as_str).collect::<Vec<&str>>().join(" ")
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use serde_json::json;
@@ -214,6 +244,13 @@ pub(super) mod tests {
             "jobs: 4 at once",
         ];
         assert_eq!(page.limits, limits);
+        let told = json!({ "policies": [
+            { "name": "a\u{1b}", "limits": [{ "name": "gcra", "algorithm": "gcra", "limit": 1_000, "per_us": 3_600_000_000_u64 }] },
+            { "name": "b", "limits": [] },
+        ] });
+        let words = [(r"a\u{1b}", "1,000/h"), ("b", "")].map(|(n, l)| (n.to_owned(), l.to_owned()));
+        assert_eq!(limits_in_words(&told.to_string()), Some(words.into()));
+        assert_eq!(short_key_text(&page.refused.keys[0]), r"127.0.0.1 al\u{1b}ice");
         assert_eq!(page.refused_share(), Some(0.25));
         assert_eq!(page.latency(), "http 50 % within 2.5 µs, 99 % within 1.5 ms");
         let keys: Vec<_> =

@@ -1,5 +1,6 @@
 //! The live view of a terminal.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub(super) struct View {
     /// The policy whose own view is open, and what was told about it last.
     pub(super) open: Option<String>,
     pub(super) page: Option<Box<PolicyPage>>,
+    /// The limits of every policy in words; empty from a server that does not tell.
+    pub(super) limits: BTreeMap<String, String>,
 }
 
 impl View {
@@ -83,6 +86,7 @@ impl View {
             selected: None,
             open: None,
             page: None,
+            limits: BTreeMap::new(),
         }
     }
 
@@ -94,6 +98,7 @@ impl View {
                 self.away = None;
                 self.watched.remember(more.before);
                 self.page = more.page.or(self.page.take());
+                self.limits = more.limits.unwrap_or_else(|| std::mem::take(&mut self.limits));
                 self.watched.take(*snapshot);
             }
             News::Away(sentence) | News::Failed(sentence) => self.away = Some(sentence),
@@ -178,6 +183,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub(super) fn run(address: &str, feed: &Feed) -> Result<ExitCode, Failure> {
     let mut view = View::new(address);
     feed.want_history();
+    feed.want_limits();
     // If the first request fails for good, the terminal stays as it is.
     let first = feed.next();
     if let News::Failed(sentence) = first {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use waterclock_config::Micros;
-use waterclock_rehearse::terminal::visible;
+use waterclock_rehearse::terminal::{grouped, visible};
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Snapshot {
@@ -37,7 +37,7 @@ impl Snapshot {
 
     /// How many keys a policy knows, which only a store in the server's own memory can tell.
     pub(super) fn keys_of(&self, policy: &PolicyTotals) -> String {
-        if self.store.name == "memory" { policy.keys.to_string() } else { "–".to_owned() }
+        if self.store.name == "memory" { grouped(policy.keys) } else { "–".to_owned() }
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) struct PolicyTotals {
     pub(super) limits: Vec<LimitSize>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct LimitSize {
     pub(super) name: String,
     pub(super) limit: Option<u64>,

@@ -11,13 +11,17 @@ fn no_configuration_at_all() {
     let place = Place::new().file("access.log", &log());
     let run = place.run(&["replay", "access.log"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(run.stdout.starts_with("no limit yet; 2,002 clients\n"), "{}", run.stdout);
+    let headline = run.stdout.lines().next().unwrap_or_default();
+    assert!(
+        headline.starts_with("no limit yet; ") && headline.ends_with(" of checks"),
+        "{headline}"
+    );
     run.says(&[
         "busiest clients",
         "\"203.0.113.9\"",
         "\"/login\"",
         "\"python-requests/2.31\"",
-        "per-minute: 99 % of the others never exceed ",
+        "per-minute: apart from one outlier, 99 % of clients never exceed ",
         "to start with, so that 99.9 % of the others never notice\n",
         "per-second: ",
         "per-hour: ",
@@ -26,10 +30,21 @@ fn no_configuration_at_all() {
         "per-minute at",
         "[policies.api]\n",
     ]);
-    // It is a configuration, which refuses hardly any visitor.
+    // It is a configuration, which refuses hardly any visitor, and no more than the headline says.
     let json = report(&place, &[]);
+    assert_eq!(json["headline"], headline);
     let place = place.file("waterclock.toml", json["toml"].as_str().unwrap());
+    place.run(&["validate"]).ok();
     let again = report(&place, &[]);
+    let promised = format!("would refuse {} of 2,002 clients, ", again["clients_refused"]);
+    assert!(headline.contains(&promised), "{promised}: {headline}");
+    let first = &json["curves"][0];
+    let start = &first["points"][first["start"].as_u64().unwrap() as usize];
+    assert_eq!(start["checks_refused"], again["refused"]);
+    assert_eq!(
+        again["suggestion"],
+        "nothing; apart from one outlier, it refuses at most 0.1 % of clients"
+    );
     assert!((1..=3).contains(&number(&again["clients_refused"])), "{}", again["headline"]);
     assert_eq!(again["top_clients"][0]["key"], BOT);
     assert_eq!(json["limits"], json!([]));
@@ -66,7 +81,28 @@ fn the_bot_is_set_aside_and_named() {
     );
     let run = place.run(&["replay", "access.log", "--limit", "60/m"]);
     assert_eq!(run.stdout.lines().next(), Some(headline));
+    run.says(&[
+        "\nwhat to change: nothing; apart from one outlier, it refuses at most 0.1 % of clients\n",
+    ]);
     run.says(&["60/min (now)", "stands out if it needs at least 4 times as much"]);
+}
+
+/// A limit that hurts visitors: the second line says which number hurts fewer, and it does.
+#[test]
+fn what_to_change() {
+    let place = Place::new().file("access.log", &log());
+    let report = report(&place, &["--limit", "5/m"]);
+    let suggestion = report["suggestion"].as_str().unwrap();
+    let rest = suggestion.strip_prefix("gcra from 5/min to ").unwrap();
+    let (new, rest) = rest.split_once(": refuses ").unwrap();
+    let (fewer, all) = rest.split_once(" of 2,002 clients, not ").unwrap();
+    assert_eq!(all.replace(',', ""), report["clients_refused"].to_string());
+    let again = super::report(&place, &["--limit", new.strip_suffix("in").unwrap()]);
+    assert_eq!(fewer.replace(',', ""), again["clients_refused"].to_string(), "{suggestion}");
+    let run = place.run(&["replay", "access.log", "--limit", "5/m"]);
+    run.says(&[&format!("\nwhat to change: {suggestion}\n")]);
+    // Where nothing is refused there is nothing to change.
+    assert!(super::report(&place, &["--limit", "100000/s"])["suggestion"].is_null());
 }
 
 /// One bot and an office are refused; the report tells one from the other, at each number.

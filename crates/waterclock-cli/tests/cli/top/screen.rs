@@ -35,11 +35,9 @@ fn numbers_move_and_q_ends_it() {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
     // The policy that refuses is first, and selected.
-    assert!(screen.contains("narrow (hour: capacity 2): 2 allowed, "), "{screen}");
+    assert!(screen.contains("narrow (hour: 2/h): 2 allowed, "), "{screen}");
     terminal.press("j");
-    terminal.until("the next one is selected", |screen| {
-        screen.contains("wide (gcra: capacity 1000000)")
-    });
+    terminal.until("the next one is selected", |screen| screen.contains("\nwide (1,000,000/s): "));
     terminal.press("s");
     terminal.until("sorted otherwise", |screen| screen.contains("policies by allowed"));
     terminal.press("?");

@@ -74,6 +74,40 @@ fn a_narrow_screen_is_enough() {
     scene.ends_well();
 }
 
+/// What a policy allows and refuses is seen without scrolling.
+#[test]
+fn the_table_of_policies_fits_a_telephone() {
+    let scene = Scene::busy();
+    let size = json!({ "width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": true });
+    scene.browser.chromium("Emulation.setDeviceMetricsOverride", &size);
+    let right = "const head = [...document.querySelectorAll('th')].find((th) => th.textContent === arguments[0]); \
+        return head.getBoundingClientRect().right";
+    let rights = || {
+        ["Allowed/s", "Refused/s"]
+            .map(|head| scene.browser.run(right, &[json!(head)]).as_f64().unwrap_or(f64::MAX))
+    };
+    await_that("both are on the screen", || rights().iter().all(|right| *right <= 388.0));
+    scene.ends_well();
+}
+
+/// What a dark screen shows can be read on paper, where nothing can be pressed.
+#[test]
+fn paper() {
+    let scene = Scene::busy();
+    let browser = &scene.browser;
+    let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+    let print = json!({ "media": "print", "features": features });
+    browser.chromium("Emulation.setEmulatedMedia", &print);
+    assert_eq!(browser.run(FAINT_TEXTS, &[]), json!([]));
+    let ground = "return [document.body, document.querySelector('section')].map((of) => getComputedStyle(of).backgroundColor)";
+    assert_eq!(browser.run(ground, &[]), json!(["rgb(255, 255, 255)", "rgb(255, 255, 255)"]));
+    for control in ["#playground", "#admin", "[data-range]", ".skip"] {
+        assert!(!browser.is_shown(control), "{control}");
+    }
+    assert!(browser.is_shown("#chart") && browser.is_shown("#policies"));
+    scene.ends_well();
+}
+
 #[test]
 fn reduced_motion_is_respected() {
     let scene = Scene::busy();

@@ -10,7 +10,7 @@ fn the_slider_says_what_another_limit_refuses() {
     let shown = Shown::report();
     let browser = &shown.browser;
     let says = || browser.text(".curve .says");
-    assert_eq!(says(), "At 30/min (today): 6.0 % of clients, 18.0 % of checks refused");
+    assert_eq!(says(), "At 30/min (now): 6.0 % of clients, 18.0 % of checks refused");
     shown.focus(SLIDER);
     browser.press(&[RIGHT]);
     assert_eq!(says(), "At 60/min: 0.40 % of clients, 1.4 % of checks refused");

@@ -76,6 +76,8 @@ fn about() -> Value {
         point(240, 0, 0),
     ];
     json!({
+        "suggestion": "burst from 30/min to 60/min: refuses 4 of 1,000 clients, not 60",
+        "toml": "[policies.web]\nlimits = [\n  { name = \"burst\", limit = 60 },\n]\n",
         "headline": "6.4 % refused; 3 of 1,000 clients; 79 % of it one address",
         "source": "access.log", "policy": "web", "in_part": 0, "shadow_refused": 900,
         "from_us": MIDNIGHT_US, "until_us": MIDNIGHT_US + BINS * BIN_US,
@@ -86,11 +88,11 @@ fn about() -> Value {
                    { "name": "hourly", "words": "600/h", "shadow": false },
                    { "name": "watch", "words": "20/min", "shadow": true }],
         "top_clients": clients,
-        "advice": [{ "limit": "burst", "sentence": "99 % of the others never exceed 60/min",
+        "advice": [{ "limit": "burst", "sentence": "apart from one outlier, 99 % of clients never exceed 60/min",
                      "outliers": { "clients": 1, "rule": "set aside: clients far above all others", "largest": { "key": KEYS[2], "needs": "1,200/min" } },
                      "percentiles": [{ "clients_percent": 99.0, "limit": 60, "words": "60/min", "toml": "{ name = \"burst\", limit = 60 }" },
                                      { "clients_percent": 100.0, "limit": 120, "words": "120/min", "toml": null }] }],
-        "curves": [{ "limit": "burst", "current": 1, "clients": 1_000, "checks": 50_000, "points": points }],
+        "curves": [{ "limit": "burst", "current": 1, "start": 2, "clients": 1_000, "checks": 50_000, "points": points }],
         "remarks": [{ "message": "times are whole seconds" }],
     })
 }

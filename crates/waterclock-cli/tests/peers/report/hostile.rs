@@ -52,6 +52,33 @@ fn nothing_else_runs_and_nothing_leaves() {
     assert!(server.accept().is_err(), "nothing was asked for");
 }
 
+/// The same from a log to the page of a comparison, on paper and on a screen.
+#[test]
+fn an_attack_on_a_comparison() {
+    let evil = "<img\\x20src=x\\x20onerror=window.pwned=1>\u{202e}gnp";
+    let line =
+        format!(r#"10.0.0.1 - {evil} [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 9 "-" "x""#);
+    let log = format!("{line}\n").repeat(20);
+    let files = [
+        ("old.toml", "[policies.web]\nkey = [\"user\"]\nlimits = [\"9/h\"]\n"),
+        ("new.toml", "[policies.web]\nkey = [\"user\"]\nlimits = [\"2/h\"]\n"),
+        ("access.log", &*log),
+    ];
+    let arguments =
+        ["diff", "old.toml", "new.toml", "--trace", "access.log", "--input", "combined"];
+    let shown = Shown::new(&written_by(&arguments, &files));
+    let browser = &shown.browser;
+    browser.await_text("#timeline .caption", "each bar is");
+    browser.point("#timeline .plot", 0.1);
+    let told = browser.text("main");
+    assert!(told.contains("onerror=window.pwned=1>\\u{202e}gnp"), "{told}");
+    assert_eq!(browser.run("return document.querySelectorAll('img').length", &[]), 0);
+    assert_eq!(browser.run("return typeof window.pwned", &[]), "undefined");
+    browser.chromium("Emulation.setEmulatedMedia", &json!({ "media": "print" }));
+    assert!(!browser.is_shown(".controls") && browser.is_shown("#timeline svg"));
+    shown.ends_well();
+}
+
 /// From a log to the screen.
 #[test]
 fn a_log_that_is_an_attack() {

@@ -59,6 +59,14 @@ fn paper() {
     }
     let ground = browser.run("return getComputedStyle(document.body).backgroundColor", &[]);
     assert_eq!(ground, "rgb(255, 255, 255)");
+    // No table is cut at the edge of A4 or of Letter, upright or across.
+    let cut = "return [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1).length";
+    for width in [680, 718, 740, 800, 980] {
+        let size =
+            json!({ "width": width, "height": 1_000, "deviceScaleFactor": 1, "mobile": true });
+        browser.chromium("Emulation.setDeviceMetricsOverride", &size);
+        assert_eq!(browser.run(cut, &[]), 0, "{width}");
+    }
     shown.ends_well();
 }
 
@@ -99,7 +107,8 @@ fn without_scripts() {
         "6.4 % refused",
         "198.51.100.23",
         "3,200",
-        "99 % of the others never exceed 60/min",
+        "Apart from one outlier, 99 % of clients never exceed 60/min",
+        "What to change: burst from 30/min to 60/min: refuses 4 of 1,000 clients, not 60.",
         "600/h",
     ] {
         assert!(text.contains(part), "{part} in {text}");
@@ -118,7 +127,7 @@ fn what_is_missing_has_no_section() {
     }
     let empty = json!({ "headline": "nothing to check", "source": "nothing", "policy": "web", "checks": 0, "timeline": { "bin_us": 1000, "bins": [] } });
     for (report, headline) in
-        [(report, "6.4 % refused; 3 of 1,000 clients"), (empty, "nothing to check")]
+        [(report, "6.4 % refused; 3 of 1,000 clients"), (empty, "Nothing to check")]
     {
         let shown = Shown::new(&page(&report));
         shown.browser.await_text("h1", headline);

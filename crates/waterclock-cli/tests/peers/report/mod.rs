@@ -1,5 +1,6 @@
-//! The pages of `replay --html` and `diff --html` in a real browser, read from a file.
+//! The pages of `replay --html`, `diff --html` and `simulate --html` in a real browser, read from a file.
 
+mod advised;
 mod clients;
 mod compared;
 mod curve;
@@ -7,6 +8,7 @@ mod fixture;
 mod hostile;
 mod looks;
 mod picture;
+mod simulated;
 mod timeline;
 
 use std::fs;

@@ -87,6 +87,11 @@ impl Advice {
         }
     }
 
+    /// The number of the limit to start with.
+    pub(super) fn start_number(&self) -> Option<u64> {
+        self.percentiles.get(START)?.number()
+    }
+
     /// The limit to start with.
     pub(super) fn start(&self) -> Option<&Limit> {
         self.percentiles.get(START)?.limit.as_ref().map(|(_, limit)| limit)
@@ -207,7 +212,7 @@ mod tests {
         assert_eq!((found[0].outliers, found[0].many_agents), (1, 0));
         let largest = found[0].largest.as_ref().unwrap();
         assert_eq!((largest.key, largest.kind), (u64::MAX, Some(Kind::OneAgent)));
-        assert_eq!(found[0].sentence(), "no other client exceeds 9/min");
+        assert_eq!(found[0].sentence(), "apart from one outlier, no client exceeds 9/min");
         let curve = &found[0].curve;
         assert_eq!((curve.clients, curve.checks, curve.units), (1_001, 5_996, 5_996));
         let own = &curve.points[curve.current.unwrap()];

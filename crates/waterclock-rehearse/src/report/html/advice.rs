@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{list, number, words};
+use super::{list, number, sentence_case, words};
 use crate::page::{Column, Page, Part};
 use crate::report::counted;
 
@@ -12,25 +12,22 @@ pub(super) fn advice(page: &mut Page, report: &Value, extent: &str) {
         return;
     }
     page.section("Advice");
+    let has_outliers = |advice: &&&Value| number(&advice["outliers"], "clients") > 0;
+    let outliers = all.iter().find(has_outliers).map(|advice| &advice["outliers"]);
+    if let Some(policy) = report["toml"].as_str() {
+        let but = if outliers.is_some() { " but the outliers" } else { "" };
+        let within = if list(report, "limits").count() > 1 { "each limit alone" } else { "it" };
+        page.heading(&format!("To start with: 99.9 % of clients{but} stay within {within}"));
+        page.to_copy(policy);
+    }
     for advice in &all {
         page.group("advice", |page| one_advice(page, advice));
     }
-    let has_outliers = |advice: &&&Value| number(&advice["outliers"], "clients") > 0;
-    let outliers = all.iter().find(has_outliers).map(|advice| &advice["outliers"]);
     if let Some(outliers) = outliers {
         page.explain(&format!("{}.", sentence_case(words(outliers, "rule"))));
     }
     if !extent.is_empty() {
         page.explain(&format!("{}.", sentence_case(extent.trim_start_matches(", "))));
-    }
-    if let Some(policy) = report["toml"].as_str() {
-        let but = if outliers.is_some() { " but the outliers" } else { "" };
-        let within = if list(report, "limits").count() > 1 { "each limit alone" } else { "it" };
-        page.fold(&format!(
-            "As a policy to start with: 99.9 % of clients{but} stay within {within}"
-        ));
-        page.verbatim(policy);
-        page.end_fold();
     }
 }
 
@@ -40,7 +37,7 @@ fn one_advice(page: &mut Page, advice: &Value) {
     let outliers = &advice["outliers"];
     if number(outliers, "clients") > 0 {
         let clients = usize::try_from(number(outliers, "clients")).unwrap_or(usize::MAX);
-        let mut text = format!("Without {}", counted(clients, "outlier"));
+        let mut text = format!("{} set aside", sentence_case(&counted(clients, "outlier")));
         if let Some(key) = outliers["largest"]["key"].as_str() {
             let needs = words(&outliers["largest"], "needs");
             text.push_str(&format!("; the largest, {key}, needs {needs}"));
@@ -69,12 +66,6 @@ fn one_advice(page: &mut Page, advice: &Value) {
     page.rows("", &columns, rows);
 }
 
-/// With a capital at the beginning.
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// The curves that the script draws, and tables for readers who cannot see them.
 pub(super) fn curves(page: &mut Page, report: &Value) {
     let has_points = |curve: &&Value| curve["points"].as_array().is_some_and(|all| !all.is_empty());
@@ -97,10 +88,10 @@ pub(super) fn curves(page: &mut Page, report: &Value) {
             let (clients, checks) = (number(curve, "clients"), number(curve, "checks"));
             let current = curve["current"].as_u64();
             let rows = list(curve, "points").zip(0_u64..).map(|(point, place)| {
-                let today = if current == Some(place) { " (today)" } else { "" };
+                let now = if current == Some(place) { " (now)" } else { "" };
                 let of = |field: &str| number(point, field);
                 vec![
-                    Part::Words(format!("{}{today}", words(point, "words"))),
+                    Part::Words(format!("{}{now}", words(point, "words"))),
                     Part::Number(of("clients_refused")),
                     Part::Share(of("clients_refused"), clients),
                     Part::Number(of("checks_refused")),

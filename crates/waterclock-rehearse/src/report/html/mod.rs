@@ -27,7 +27,7 @@ pub(super) fn page_with(report: &Value, policy: &str, extent: &str) -> String {
     let times = Times::of(until_us.unwrap_or(0));
     let lead = [
         Part::Key(words(report, "source")),
-        Part::Words(format!(", under policy {}: ", words(report, "policy"))),
+        Part::Words(under(report)),
         Part::Words(format!("{} checks", grouped(checks))),
         Part::Text(if until_us.is_some() { " from " } else { "." }),
         Part::Time(times, report["from_us"].as_u64()),
@@ -35,14 +35,26 @@ pub(super) fn page_with(report: &Value, policy: &str, extent: &str) -> String {
         Part::Time(times, until_us),
     ];
     let lead = if until_us.is_some() { &lead[..] } else { &lead[..4] };
-    let mut page = Page::new("Replay of recorded traffic", words(report, "headline"), lead);
-    totals(&mut page, report);
-    timeline(&mut page, report, times);
-    limits(&mut page, report);
-    clients(&mut page, report, times);
+    let headline = sentence_case(words(report, "headline"));
+    let mut page = Page::new("Replay of recorded traffic", &headline, lead);
+    if let Some(change) = report["suggestion"].as_str() {
+        page.below_headline(&format!("What to change: {change}."));
+    }
+    let has_limits = list(report, "limits").next().is_some();
+    if has_limits {
+        totals(&mut page, report);
+        timeline(&mut page, report, times);
+        limits(&mut page, report);
+    }
     advice(&mut page, report, extent);
     curves(&mut page, report);
-    if !policy.is_empty() {
+    if !has_limits {
+        // What limits could be is why it was asked.
+        totals(&mut page, report);
+        timeline(&mut page, report, times);
+    }
+    clients(&mut page, report, times);
+    if !policy.is_empty() && has_limits {
         page.section("The policy");
         page.verbatim(policy);
     }
@@ -68,10 +80,32 @@ pub(crate) fn list<'v>(of: &'v Value, field: &str) -> impl Iterator<Item = &'v V
     of[field].as_array().into_iter().flatten()
 }
 
+/// `, under policy web (30/min, capacity 5; 600/h): `. Without limits there was none.
+fn under(report: &Value) -> String {
+    let limits: Vec<&str> = list(report, "limits").map(|limit| words(limit, "words")).collect();
+    match limits.is_empty() {
+        true => ": ".to_owned(),
+        false => format!(", under policy {} ({}): ", words(report, "policy"), limits.join("; ")),
+    }
+}
+
+/// With a capital at the beginning.
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn totals(page: &mut Page, report: &Value) {
     let checks = number(report, "checks");
     let of_checks = |count: u64| format!("{} of checks", share(count, checks));
     let mut tiles = vec![("", "Checks", grouped(checks), String::new())];
+    let about = if report["keys_are_estimates"] == true { "about " } else { "" };
+    let (keys, refused) = (number(report, "keys"), number(report, "keys_refused"));
+    if list(report, "limits").next().is_none() && number(report, "refused") == 0 {
+        tiles.push(("", "Clients", format!("{about}{}", grouped(keys)), String::new()));
+        page.section("The traffic");
+        return page.tiles(&tiles);
+    }
     for (class, word, field) in [
         ("good", "Allowed", "allowed"),
         ("good", "Allowed in part", "in_part"),
@@ -83,8 +117,6 @@ fn totals(page: &mut Page, report: &Value) {
             tiles.push((class, word, grouped(count), of_checks(count)));
         }
     }
-    let about = if report["keys_are_estimates"] == true { "about " } else { "" };
-    let (keys, refused) = (number(report, "keys"), number(report, "keys_refused"));
     let of_keys = format!("{} of {about}{}", share(refused, keys), grouped(keys));
     tiles.push(("", "Clients refused", format!("{about}{}", grouped(refused)), of_keys));
     page.section("What would have happened");

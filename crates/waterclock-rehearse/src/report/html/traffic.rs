@@ -90,6 +90,12 @@ pub(super) fn clients(page: &mut Page, report: &Value, times: Times) {
     }
     page.section("Clients");
     page.explain("Open a client to see when it came, what it asked for and with which program.");
+    if clients
+        .clone()
+        .all(|client| number(client, "refused") + number(client, "shadow_refused") == 0)
+    {
+        return busiest(page, report, times);
+    }
     let is_in_shadow = clients.clone().any(|client| number(client, "shadow_refused") > 0);
     let mut columns = vec![Column::text("client"), Column::number("refused")];
     if is_in_shadow {
@@ -122,6 +128,31 @@ pub(super) fn clients(page: &mut Page, report: &Value, times: Times) {
             Part::Spark,
         ]);
         row
+    });
+    page.rows("id=\"clients\"", &columns, rows);
+}
+
+/// Clients of which none was refused: nothing about refusals.
+fn busiest(page: &mut Page, report: &Value, times: Times) {
+    let columns = [
+        Column::text("client"),
+        Column::number("checks"),
+        Column::number("share of checks"),
+        Column::roomy("first"),
+        Column::roomy("last"),
+        Column::roomy("over time"),
+    ];
+    let all = number(report, "checks");
+    let rows = list(report, "top_clients").map(|client| {
+        let checks = number(client, "checks");
+        vec![
+            Part::Key(words(client, "key")),
+            Part::Number(checks),
+            Part::Share(checks, all),
+            Part::Time(times, client["first_us"].as_u64()),
+            Part::Time(times, client["last_us"].as_u64()),
+            Part::Spark,
+        ]
     });
     page.rows("id=\"clients\"", &columns, rows);
 }

@@ -238,7 +238,7 @@ impl Tally {
         let first = self.first_skipped.as_ref().filter(|_| self.read == 0 && self.left_out == 0)?;
         let none = match self.skipped {
             1 => "its only line cannot be read".to_owned(),
-            lines => format!("none of {lines} lines can be read"),
+            lines => format!("none of {} lines can be read", grouped(lines)),
         };
         Some(format!("{first}; {none}{doubt}"))
     }
@@ -247,13 +247,17 @@ impl Tally {
         let mut notes = self.notes.clone();
         if let Some(first) = &self.first_skipped {
             let all = self.skipped + self.read + self.left_out;
-            let (skipped, facts) =
-                (self.skipped, json!({ "skipped": self.skipped, "lines": all, "first": first }));
-            let message = format!("{skipped} of {all} lines were skipped, the first is {first}");
+            let skipped = self.skipped;
+            let facts = json!({ "skipped": skipped, "lines": all, "first": first });
+            let message = format!(
+                "{} of {} lines were skipped, the first is {first}",
+                grouped(skipped),
+                grouped(all)
+            );
             notes.push(Note::new("skipped-lines", facts, message));
         }
         if self.read == 0 && self.left_out > 0 {
-            let message = format!("--where leaves out all {} lines", self.left_out);
+            let message = format!("--where leaves out all {} lines", grouped(self.left_out));
             notes.push(Note::new("all-left-out", json!({ "lines": self.left_out }), message));
         }
         if late.lines > 0 {
