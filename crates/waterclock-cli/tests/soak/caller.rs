@@ -25,8 +25,9 @@ pub(crate) enum Face {
 
 pub(crate) const FACES: [Face; 3] = [Face::Http, Face::Grpc, Face::Resp];
 
-/// Why there is no decision.
+/// Why there is no decision. Complaints show it.
 #[derive(Debug)]
+#[expect(dead_code, reason = "is printed")]
 pub(crate) enum Miss {
     /// The server said that it has none.
     Said(String),

@@ -26,7 +26,7 @@ impl Grpc {
     pub(super) fn connect(port: u16, patience: Duration) -> Result<Self, Miss> {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("a URL");
-        let connected = runtime.block_on(timeout(patience, endpoint.connect()));
+        let connected = runtime.block_on(async { timeout(patience, endpoint.connect()).await });
         let channel = connected.map_err(|_| Miss::Silent)?;
         let channel = channel.map_err(|error| Miss::Broken(format!("{error:?}")))?;
         Ok(Self { client: RateLimiterClient::new(channel), runtime, patience })
