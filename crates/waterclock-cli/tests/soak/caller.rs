@@ -69,7 +69,7 @@ pub(crate) struct Hold<'a> {
 /// A connection of any face.
 enum Wire {
     Http(Http),
-    Grpc(Grpc),
+    Grpc(Box<Grpc>),
     Resp(Resp),
 }
 
@@ -166,7 +166,7 @@ impl Caller {
         let patience = self.history.patience;
         Ok(match self.face {
             Face::Http => Wire::Http(Http::connect(self.server.http, patience)?),
-            Face::Grpc => Wire::Grpc(Grpc::connect(self.server.grpc, patience)?),
+            Face::Grpc => Wire::Grpc(Box::new(Grpc::connect(self.server.grpc, patience)?)),
             Face::Resp => Wire::Resp(Resp::connect(self.server.resp, patience)?),
         })
     }
