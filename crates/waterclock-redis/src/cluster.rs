@@ -184,7 +184,7 @@ impl Cluster {
 }
 
 /// First slot, last slot and the address of their primary.
-fn read_range(asked: &str, range: &Value) -> Option<(usize, usize, String)> {
+pub(crate) fn read_range(asked: &str, range: &Value) -> Option<(usize, usize, String)> {
     let Value::Array(fields) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = &**fields else {
         return None;

@@ -9,6 +9,9 @@ mod denied;
 mod direct;
 mod due;
 mod fit;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod kept;
 mod keyspace;
 mod lease;

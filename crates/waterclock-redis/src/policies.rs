@@ -359,6 +359,11 @@ impl Direct {
     }
 }
 
+#[cfg(feature = "fuzzing")]
+pub(crate) fn registered_definition(entry: &Entry, tag: Tag, text: &[u8]) -> Option<Arc<Entry>> {
+    read_definition(entry, tag, text).map(|definition| definition.entry)
+}
+
 /// A definition as `register.lua` keeps it.
 fn read_definition(entry: &Entry, tag: Tag, registered: &[u8]) -> Option<Definition> {
     let (kept_until, text) = std::str::from_utf8(registered).ok()?.split_once('\n')?;

@@ -26,6 +26,9 @@
 
 mod error;
 mod expr;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod note;
 mod page;
 mod picture;

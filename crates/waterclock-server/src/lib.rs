@@ -14,6 +14,9 @@ mod descriptors;
 pub mod engine;
 mod examine;
 mod face;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 mod lasting;
 mod listen;

@@ -35,6 +35,8 @@ use crate::script::{Kind, LOOK};
 use crate::shape::putting;
 use crate::slots::some;
 use crate::state::{Question, answer_held, hold_all};
+#[cfg(feature = "fuzzing")]
+pub(crate) use note::rewritten as rewritten_note;
 use note::{HeldUnits, Note};
 
 /// How much longer than its time to live the record of a reservation is kept.

@@ -229,6 +229,11 @@ fn count(bytes: &mut Vec<u8>, n: usize) {
     bytes.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
 }
 
+#[cfg(feature = "fuzzing")]
+pub(crate) fn rewritten(record: &[u8]) -> Option<Vec<u8>> {
+    Note::read(record).ok().map(|note| note.write())
+}
+
 /// How many units are named, and of each its name and how much; or none, and one number for all.
 fn write_cost(bytes: &mut Vec<u8>, cost: &Cost) {
     count(bytes, cost.units().count());

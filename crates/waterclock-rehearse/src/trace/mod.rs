@@ -3,7 +3,7 @@
 mod event;
 mod event_json;
 mod lines;
-mod log;
+pub(crate) mod log;
 mod own;
 
 pub use self::event::{Event, Op};

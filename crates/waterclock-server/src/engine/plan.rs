@@ -54,7 +54,7 @@ impl Plan {
     }
 
     /// The same with another configuration of the reference service.
-    fn with_pushed(
+    pub(crate) fn with_pushed(
         &self,
         domains: Arc<Vec<Domain>>,
         before: &Pushed,

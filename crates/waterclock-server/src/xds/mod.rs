@@ -12,6 +12,8 @@ mod status;
 mod stream;
 
 pub use self::status::{XdsState, XdsStatus};
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::stream::read_domains;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -216,6 +216,14 @@ fn read(bytes: &Bytes, merges: bool) -> Result<(DiscoveryResponse, Vec<Domain>),
     }
 }
 
+/// The domains of a message from a control plane.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_domains(message: &[u8], merges: bool) -> Result<Vec<Domain>, String> {
+    read(&Bytes::copy_from_slice(message), merges)
+        .map(|(_, domains)| domains)
+        .map_err(|(_, why)| why)
+}
+
 /// The nonce of a response that is not decoded; empty if it cannot be read.
 fn nonce_of(bytes: &[u8]) -> String {
     let mut nonce = String::new();

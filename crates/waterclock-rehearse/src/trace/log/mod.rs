@@ -31,6 +31,29 @@ use crate::{Error, Note};
 /// How many used entries keep their memory. More come back at once only after many have waited for their order.
 const MOST_SPARE: usize = 10_000;
 
+/// The events of a log, read on this thread, and why it ends early if it does.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn events(
+    reading: &super::Reading,
+    format: super::Format,
+    input: super::Input,
+    policy: &waterclock_config::PolicyConfig,
+) -> Result<(Vec<super::Event<'static>>, Result<(), Error>), Error> {
+    let mut events = Vec::new();
+    let Some(mut log) = reading.log(format, input, &[policy], &[policy])? else {
+        return Ok((events, Ok(())));
+    };
+    let end = loop {
+        match log.next() {
+            Ok(Some(entry)) => events.push(entry.event().into_owned()),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    _ = log.notes();
+    Ok((events, end))
+}
+
 /// A log that is being read.
 struct Log {
     lines: Lines,

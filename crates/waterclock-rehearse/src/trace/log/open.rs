@@ -32,6 +32,17 @@ impl Reading {
         policies: &[&PolicyConfig],
         counted_by: &[&PolicyConfig],
     ) -> Result<Option<ReadAhead>, Error> {
+        self.log(kind, input, policies, counted_by)?.map(ReadAhead::start).transpose()
+    }
+
+    /// The same, to be read by the caller.
+    pub(super) fn log(
+        &self,
+        kind: Format,
+        input: Input,
+        policies: &[&PolicyConfig],
+        counted_by: &[&PolicyConfig],
+    ) -> Result<Option<Log>, Error> {
         let mut lines = Lines::new(input);
         let is_there = lines.advance();
         if !is_there.map_err(|error| cannot_read(lines.name(), &error))? {
@@ -62,7 +73,7 @@ impl Reading {
         if kind != Format::Csv || self.no_header {
             lines.keep();
         }
-        let log = Log {
+        Ok(Some(Log {
             lines,
             format,
             plan,
@@ -73,8 +84,7 @@ impl Reading {
             is_end: false,
             error: None,
             spare: Vec::new(),
-        };
-        ReadAhead::start(log).map(Some)
+        }))
     }
 
     fn plan(

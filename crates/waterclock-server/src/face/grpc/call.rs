@@ -1,6 +1,7 @@
 //! One call with a request of Envoy: its token, its message, its decision.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +11,7 @@ use futures_util::poll;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Frame, Incoming};
+use hyper::body::{Body as _, Frame};
 use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -35,6 +36,19 @@ use crate::server::Server;
 
 /// A message follows a byte that says whether it is compressed, and four with its length.
 const PREFIX: usize = 5;
+
+/// What a client sends in a call: hyper's body, or bytes.
+pub(crate) trait CallBody:
+    hyper::body::Body<Data = Bytes, Error: Into<BoxError> + Send> + Unpin + Send + 'static
+{
+}
+
+impl<B> CallBody for B where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError> + Send> + Unpin + Send + 'static
+{
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What a call wants to know, or to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +108,7 @@ impl From<Status> for End {
 /// Answers a call.
 pub(super) async fn answer(
     server: &Arc<Server>,
-    request: Request<Incoming>,
+    request: Request<impl CallBody>,
     guest: &Guest,
 ) -> Response<AnswerBody> {
     let metrics = server.engine.metrics();
@@ -145,7 +159,7 @@ impl Drop for Undecided<'_> {
 async fn decided(
     server: &Arc<Server>,
     method: Method,
-    request: Request<Incoming>,
+    request: Request<impl CallBody>,
     guest: &Guest,
 ) -> Result<(Bytes, bool), End> {
     let (head, body) = request.into_parts();
@@ -236,7 +250,7 @@ pub(super) fn admit(server: &Server) -> Result<OwnedSemaphorePermit, Status> {
 /// Receives a message of at most so many bytes.
 pub(super) async fn receive_in_time(
     server: &Server,
-    body: Incoming,
+    body: impl CallBody,
     hold: &mut Hold,
     most: usize,
 ) -> Result<Bytes, End> {
@@ -254,7 +268,7 @@ pub(super) async fn receive_in_time(
 /// Receives a message, of which each piece comes out of the budget when it arrives.
 async fn receive(
     server: &Server,
-    mut body: Incoming,
+    mut body: impl CallBody,
     hold: &mut Hold,
     most: usize,
 ) -> Result<Bytes, End> {

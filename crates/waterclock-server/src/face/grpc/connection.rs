@@ -117,6 +117,23 @@ impl Body for SentBody {
     }
 }
 
+/// The body of an answer without a connection.
+#[cfg(feature = "fuzzing")]
+pub(crate) struct AnyBody(pub(super) AnswerBody);
+
+#[cfg(feature = "fuzzing")]
+impl Body for AnyBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.0.poll_frame(context)
+    }
+}
+
 fn bounds() -> http2::Builder<TokioExecutor> {
     let mut bounds = http2::Builder::new(TokioExecutor::new());
     bounds

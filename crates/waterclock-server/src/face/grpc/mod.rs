@@ -41,6 +41,24 @@ use self::aside::{MAX_HEALTH, MAX_REFLECTION};
 use self::health::Phases;
 use crate::server::Server;
 
+/// Answers a call of one of our services, whatever its body came over.
+#[cfg(feature = "fuzzing")]
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    request: http::Request<impl self::call::CallBody>,
+    guest: &Arc<crate::connections::Guest>,
+) -> http::Response<self::connection::AnyBody> {
+    let path = request.uri().path();
+    let answer = match path {
+        proto::rlqs::METHOD => {
+            rlqs::answer(server, request, guest).await.map(self::call::AnswerBody::Other)
+        }
+        path if rate_limiter::is_path(path) => rate_limiter::answer(server, request, guest).await,
+        _ => call::answer(server, request, guest).await,
+    };
+    answer.map(self::connection::AnyBody)
+}
+
 /// Health and reflection, cloned by every connection.
 pub(crate) fn routes(server: &Arc<Server>) -> Routes {
     let health = HealthServer::new(Phases::new(server.phase()));

@@ -22,6 +22,8 @@ mod reserve;
 mod wait;
 
 pub(crate) use self::connection::{serve, serve_only};
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::plain::serve as serve_plain;
 pub(crate) use self::reference::router as side_router;
 
 use std::sync::Arc;

@@ -47,7 +47,7 @@ const MAX_KEPT: usize = 4 * 1_024;
 
 /// Answers plain requests until one is not, and returns the bytes of that one. `None` if the connection has ended, or is to
 /// end: after an answer that says so, or after the answer under way once `stops` is set.
-pub(super) async fn serve<IO>(
+pub(crate) async fn serve<IO>(
     server: &Server,
     io: &mut IO,
     pace: &Arc<Pace>,

@@ -14,13 +14,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::Incoming;
 use prost::Message;
 use tonic::Status;
 use waterclock::Verb;
 
 use self::check::MAX_CHECKS;
-use super::call::{self, AnswerBody, End, admit, frame, let_in, receive_in_time, unary};
+use super::call::{self, AnswerBody, CallBody, End, admit, frame, let_in, receive_in_time, unary};
 use super::proto::rate_limiter::CheckRequest;
 use super::size::each_field;
 use crate::access::Role;
@@ -101,7 +100,7 @@ pub(super) fn is_path(path: &str) -> bool {
 /// Answers a call.
 pub(super) async fn answer(
     server: &Arc<Server>,
-    request: Request<Incoming>,
+    request: Request<impl CallBody>,
     guest: &Arc<Guest>,
 ) -> Response<AnswerBody> {
     let name = Method::of(request.uri().path()).map_or("unknown", Method::name);
@@ -124,7 +123,7 @@ pub(super) async fn answer(
 
 async fn decided(
     server: &Arc<Server>,
-    request: Request<Incoming>,
+    request: Request<impl CallBody>,
     guest: &Arc<Guest>,
 ) -> Result<Response<AnswerBody>, End> {
     let (head, body) = request.into_parts();

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::{Frame, Incoming};
+use hyper::body::Frame;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
@@ -21,6 +21,7 @@ use super::{DELAY, SILENCE};
 use crate::access::{Attempt, Role};
 use crate::buffers::Hold;
 use crate::connections::Guest;
+use crate::face::grpc::call::CallBody;
 use crate::lasting::LastingPlace;
 use crate::observe::Face;
 use crate::server::{Phase, Server};
@@ -35,7 +36,7 @@ const PREFIX: usize = 5;
 /// Answers a call: the stream goes on in a task of its own.
 pub(in super::super) async fn answer(
     server: &Arc<Server>,
-    request: Request<Incoming>,
+    request: Request<impl CallBody>,
     guest: &Arc<Guest>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -87,7 +88,7 @@ impl Stream {
     }
 
     /// Reads reports until the stream ends. The status is what the proxy is told.
-    async fn run(mut self, mut body: Incoming) -> Status {
+    async fn run(mut self, mut body: impl CallBody) -> Status {
         let metrics = self.server.engine.metrics();
         metrics.rlqs_streams.inc();
         let server = Arc::clone(&self.server);

@@ -1,0 +1,31 @@
+//! Commands of the Redis protocol, to the reply: any bytes, whole and in pieces.
+//!
+//! Each connection gets the same replies, apart from numbers: times go on.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use waterclock_fuzz::server::{Scene, without_numbers};
+use waterclock_server::observe::Face;
+
+thread_local! {
+    static SCENE: Scene = Scene::new(Face::Resp);
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((cut, bytes)) = data.split_first() else { return };
+    SCENE.with(|scene| {
+        let replies = |piece: usize| {
+            let replies = scene.runtime.block_on(scene.faces.resp(bytes.chunks(piece)));
+            scene.forget();
+            replies
+        };
+        let whole = replies(bytes.len().max(1));
+        assert!(whole.is_empty() || whole.ends_with(b"\r\n"));
+        if *cut > 0 && bytes.len() < 256 {
+            let cut = replies(bytes.len() / (usize::from(*cut) % 3 + 2) + 1);
+            let shown =
+                |replies: &[u8]| String::from_utf8_lossy(&without_numbers(replies, 1)).into_owned();
+            assert_eq!(shown(&whole), shown(&cut));
+        }
+    });
+});
