@@ -151,7 +151,7 @@ impl Plan {
         let (span, count) = (random.u64(200..3_000), random.usize(4..40));
         // Some histories are about few keys, and some about one way to call.
         let (keys, flavour) = (random.usize(1..=KEYS.len()), random.u8(0..4));
-        let mut reserved: Vec<(u32, usize)> = Vec::new();
+        let mut reserved: Vec<(Vec<Line>, bool)> = Vec::new();
         let mut times: Vec<u64> = (0..count).map(|_| random.u64(0..span)).collect();
         times.sort_unstable();
         // Several callers at the same instant share an exchange.
@@ -199,7 +199,7 @@ fn action(
     flavour: u8,
     favourite: usize,
     keys: usize,
-    reserved: &mut Vec<(u32, usize)>,
+    reserved: &mut Vec<(Vec<Line>, bool)>,
 ) -> Action {
     let number = if random.bool() { favourite } else { random.usize(0..NAMES.len()) };
     let checked = if number == HELD { QUOTA } else { number };
@@ -221,18 +221,20 @@ fn action(
     };
     let settles = flavour == 3 || random.u8(0..5) == 0;
     if settles && !reserved.is_empty() && random.bool() {
-        let (id, lines) = reserved[random.usize(0..reserved.len())];
-        let used = (0..lines).map(|_| random.u64(0..=4)).collect();
+        let which = random.usize(0..reserved.len());
+        let id = u32::try_from(which).unwrap_or(0);
+        let used = reserved[which].0.iter().map(|_| random.u64(0..=4)).collect();
         return Action::Settle(id, (random.u8(0..3) > 0).then_some(used));
     }
     if settles {
-        let lines = several(random, number, 0);
-        let again = !reserved.is_empty() && random.u8(0..8) == 0;
-        let id = u32::try_from(reserved.len()).unwrap_or(0);
+        // Now and then the same once more, as a caller does that got no answer.
+        let again = !reserved.is_empty() && random.u8(0..6) == 0;
         if !again {
-            reserved.push((id, lines.len()));
+            reserved.push((several(random, number, 0), random.bool()));
         }
-        return Action::Reserve(id, lines, random.bool());
+        let which = if again { random.usize(0..reserved.len()) } else { reserved.len() - 1 };
+        let (lines, releases) = reserved[which].clone();
+        return Action::Reserve(u32::try_from(which).unwrap_or(0), lines, releases);
     }
     match (flavour, random.u8(0..12)) {
         (1, 0..8) => Action::Check(several(random, checked, 1)),

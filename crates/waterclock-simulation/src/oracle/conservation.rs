@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use waterclock::{Lease, Source};
 
 use super::{granted, lines_of};
-use crate::plan::{Action, FaultKind, KEYS, Line, NAMES, QUOTA};
+use crate::plan::{Action, FaultKind, HELD_FOR, KEYS, Line, NAMES, QUOTA};
 use crate::run::{History, Outcome};
+
+/// The most that is committed of a line.
+const MOST_USED: u64 = 4;
 
 /// From least to most.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +32,9 @@ struct Held {
     releases: bool,
     is_held: bool,
     may_be_held: bool,
+    /// How often it was asked for so late that the one before may have been over.
+    over: u64,
+    first_ms: u64,
     /// What was used of each line, if it is known how it was settled.
     used: Option<Vec<u64>>,
     /// How it may have been settled.
@@ -37,8 +43,7 @@ struct Held {
 
 /// How units of a key were lost or made.
 pub(super) fn units_lost_or_made(history: &History) -> Option<String> {
-    let is_lost = |kind: &FaultKind| matches!(kind, FaultKind::Flushed(_) | FaultKind::Restarted(_, false));
-    let loses_state = history.plan.faults.iter().any(|fault| is_lost(&fault.kind));
+    let loses_state = history.plan.faults.iter().any(|fault| is_loss(&fault.kind));
     let held = reservations(history);
     (0..KEYS.len()).find_map(|key| {
         let mut used = Between::default();
@@ -57,6 +62,10 @@ pub(super) fn units_lost_or_made(history: &History) -> Option<String> {
             )
         })
     })
+}
+
+fn is_loss(kind: &FaultKind) -> bool {
+    matches!(kind, FaultKind::Flushed(_) | FaultKind::Restarted(_, false))
 }
 
 fn charges(history: &History, key: usize, used: &mut Between) {
@@ -87,14 +96,21 @@ fn charges(history: &History, key: usize, used: &mut Between) {
 
 fn reservations(history: &History) -> BTreeMap<u32, Held> {
     let mut all: BTreeMap<u32, Held> = BTreeMap::new();
+    // A server that lost its keys, or whose clock steps, may not know a reservation any more.
+    let forgets = history.plan.faults.iter().any(|fault| {
+        matches!(fault.kind, FaultKind::ClockStep(..)) || is_loss(&fault.kind)
+    });
     for event in &history.events {
         match history.action(event) {
             Action::Reserve(id, lines, releases) => {
-                let is_taken = matches!(&event.outcome, Outcome::Failed(error) if error.failure().is_none());
                 let held = all.entry(*id).or_default();
-                // A name that holds other lines is an error.
-                if is_taken {
-                    continue;
+                if held.lines.is_empty() {
+                    held.first_ms = event.called_ms;
+                }
+                let again = !held.lines.is_empty();
+                let held_for = u64::try_from(HELD_FOR.as_millis()).unwrap_or(0);
+                if event.returned_ms.abs_diff(held.first_ms) > held_for - 1 || again && forgets {
+                    held.over += 1;
                 }
                 match &event.outcome {
                     Outcome::Reserved(reserved) if reserved.id.is_some() => held.is_held = true,
@@ -102,6 +118,7 @@ fn reservations(history: &History) -> BTreeMap<u32, Held> {
                     Outcome::Reserved(_) => continue,
                     _ => held.may_be_held = true,
                 }
+                held.first_ms = held.first_ms.min(event.called_ms);
                 (held.lines, held.releases) = (lines.clone(), *releases);
             }
             Action::Settle(id, used) => {
@@ -126,6 +143,11 @@ fn reservations(history: &History) -> BTreeMap<u32, Held> {
 fn settled(held: &Held, key: usize, sum: &mut Between) {
     for (i, line) in held.lines.iter().enumerate() {
         if (line.policy, line.key) != (QUOTA, key) {
+            continue;
+        }
+        if held.over > 0 {
+            // The name may have been given several times, and settled under any of them.
+            sum.add(0, (held.over + 1) * line.cost.max(MOST_USED));
             continue;
         }
         let mut least = if held.releases { 0 } else { line.cost };

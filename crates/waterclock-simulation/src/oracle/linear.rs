@@ -44,8 +44,13 @@ fn is_unexplained(history: &History, number: usize, key: usize) -> bool {
     if serving.on_store_error != OnStoreError::Deny || serving.lease.is_some() {
         return false;
     }
-    let loses = |kind: &FaultKind| matches!(kind, FaultKind::Flushed(_) | FaultKind::Restarted(_, false));
-    if history.plan.faults.iter().any(|fault| loses(&fault.kind)) {
+    let differs = |kind: &FaultKind| match kind {
+        FaultKind::Flushed(_) | FaultKind::Restarted(_, false) => true,
+        // The core's time does not go back.
+        FaultKind::ClockStep(_, ms) => *ms < 0,
+        _ => false,
+    };
+    if history.plan.faults.iter().any(|fault| differs(&fault.kind)) {
         return false;
     }
     let Some(calls) = calls(history, number, key) else { return false };
