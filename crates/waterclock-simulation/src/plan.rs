@@ -48,7 +48,7 @@ pub fn policy(number: usize) -> Policy {
         "rate" => Limit::per_second(20).with_capacity(8).into(),
         // So slow that nothing comes back while anybody looks.
         "quota" => Gcra::new(24, days(240)).expect("a limit").into(),
-        "window" => FixedWindow::new(6, Duration::from_millis(500)).expect("a limit").into(),
+        "window" => FixedWindow::aligned(6, Duration::from_millis(500)).expect("a limit").into(),
         "log" => RollingWindow::new(5, Duration::from_millis(400)).expect("a limit").into(),
         _ => Concurrency::new(PLACES, Duration::from_secs(2)).expect("a limit").into(),
     };
@@ -149,6 +149,9 @@ impl Plan {
         let servers = if random.u8(0..3) == 0 { 3 } else { 1 };
         let serving = std::array::from_fn(|number| serving(random, number));
         let (span, count) = (random.u64(200..3_000), random.usize(4..40));
+        // Checks over several slots, of which one refuses while others are on their way.
+        let crosses = servers > 1 && random.u8(0..3) == 0;
+        let span = if crosses { span / 4 + 100 } else { span };
         // Some histories are about few keys, and some about one way to call.
         let (keys, flavour) = (random.usize(1..=KEYS.len()), random.u8(0..4));
         let mut reserved: Vec<(Vec<Line>, bool)> = Vec::new();
@@ -162,7 +165,10 @@ impl Plan {
         }
         let favourite = random.usize(0..NAMES.len());
         let steps = times.into_iter().map(|at_ms| {
-            let action = action(random, flavour, favourite, keys, &mut reserved);
+            let action = match crosses {
+                true => crossing(random),
+                false => action(random, flavour, favourite, keys, &mut reserved),
+            };
             let leaves_after = (random.u8(0..12) == 0).then(|| random.u32(1..6));
             Step { at_ms, node: random.usize(0..nodes), action, leaves_after }
         });
@@ -170,6 +176,10 @@ impl Plan {
         let count = [0, 0, 1, 1, 2, 3, 4][random.usize(0..7)];
         let mut faults: Vec<Fault> =
             (0..count).map(|_| fault(random, span, nodes, servers)).collect();
+        if crosses {
+            let kind = FaultKind::Slow(random.u64(5..40));
+            faults.push(Fault { at_ms: 0, for_ms: span, kind });
+        }
         faults.sort_by_key(|fault| fault.at_ms);
         Self { seed, nodes, servers, serving, steps, faults }
     }
@@ -192,6 +202,17 @@ fn serving(random: &mut fastrand::Rng, number: usize) -> Serving {
     let is_leased = number < HELD && random.u8(0..3) == 0;
     let ttl = Duration::from_millis(random.u64(50..800));
     serving.with_lease(is_leased.then(|| Lease::new(random.u64(1..=3), ttl)))
+}
+
+/// A check whose first key has room, and whose second has none most of the time; or one of the first key alone.
+fn crossing(random: &mut fastrand::Rng) -> Action {
+    let policy = [0, 0, 2][random.usize(0..3)];
+    let line = |policy, key, cost| Line { policy, key, cost };
+    let first = line(policy, 0, random.u64(1..=3));
+    match random.u8(0..3) {
+        0 => Action::Check(vec![first]),
+        _ => Action::Check(vec![first, line(2, random.usize(1..KEYS.len()), 3)]),
+    }
 }
 
 fn action(

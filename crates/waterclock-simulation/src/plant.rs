@@ -71,7 +71,7 @@ impl Plant {
                 "if false then call('SET', charge.key, record, 'PX', ttl) else",
             ),
             Self::ChargeIsLost => ("if writes or charge.tidied and not charge.translated then save(charge) end\n  return state", "return state"),
-            Self::NoRedating => ("local ahead = written - now", "local ahead = 0"),
+            Self::NoRedating => ("if redated then full_at = latest elseif", "if redated then redated = false elseif"),
             Self::LeaseIsKept => ("limit.does.refund(limit.numbers, limit.state, limit.cost)", ""),
             Self::SettlementIsLost => ("if back > 0 then", "if false then"),
             Self::ReleaseIsLost => ("if n > 0 and how == RELEASE then", "if false then"),

@@ -4,6 +4,7 @@ mod bound;
 mod conservation;
 mod endings;
 mod linear;
+mod search;
 
 use std::fmt;
 
@@ -33,6 +34,7 @@ pub fn judge(history: &History) -> Option<Broken> {
         .or_else(|| endings::recovered(history).map(broken("liveness")))
         .or_else(|| bound::admitted_too_much(history).map(broken("bound")))
         .or_else(|| conservation::units_lost_or_made(history).map(broken("conservation")))
+        .or_else(|| linear::admitted_beyond(history).map(broken("admissions")))
         .or_else(|| linear::unexplained(history).map(broken("linearizability")))
         .or_else(|| endings::left_behind(history).map(broken("leaks")))
 }
