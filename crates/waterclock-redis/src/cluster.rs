@@ -133,7 +133,9 @@ impl Cluster {
         hosts.extend(
             self.seeds.iter().filter(|seed| !hosts.contains(seed)).cloned().collect::<Vec<_>>(),
         );
-        // Nodes whose breaker is open last.
+        // Not every node asks the same one first; sorted before, so that a seed decides. Nodes whose breaker is open last.
+        hosts.sort();
+        fastrand::shuffle(&mut hosts);
         hosts.sort_by_key(|host| self.link(host).is_ok_and(|link| link.is_down()));
         let mut last = StoreError::failed(Failure::Unreachable, "no node of the cluster answers");
         for host in hosts {

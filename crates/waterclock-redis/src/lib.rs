@@ -32,6 +32,9 @@ mod translate;
 pub use address::masked;
 pub use builder::RedisStoreBuilder;
 pub use fit::check_names;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use link::simulated::{Dialled, SimulatedNetwork};
 pub use store::RedisStore;
 pub use waterclock::{Lease, OnStoreError, Serving};
 

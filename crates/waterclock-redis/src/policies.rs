@@ -341,7 +341,10 @@ impl Direct {
             !entry.is_by_time()
                 && entry.registered.is_none_or(|then| then.elapsed() >= REGISTER_AGAIN)
         };
-        let due: Vec<Arc<Entry>> = self.entries.read().values().filter(is_due).cloned().collect();
+        let mut due: Vec<Arc<Entry>> =
+            self.entries.read().values().filter(is_due).cloned().collect();
+        // The order of the map is another in every process; a history must replay.
+        due.sort_by(|a, b| a.policy.name().cmp(b.policy.name()));
         for before in due {
             let mut entry = Entry::clone(&before);
             if self.register(&mut entry).await.is_err() {

@@ -49,6 +49,9 @@ mod sync;
 mod table;
 mod wait;
 
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use clock::SimulatedTime;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock, TscClock};
 pub use fallback::{Fallback, FallbackBuilder, Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;

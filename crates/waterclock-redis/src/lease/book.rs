@@ -288,6 +288,8 @@ impl Leases {
                 }
             }
         }
+        // Where a key is depends on a seed of the process; a history must replay.
+        out.sort_by(|(_, a, _), (_, b, _)| a.record.bytes.cmp(&b.record.bytes));
         out
     }
 

@@ -77,10 +77,14 @@ impl Dialer {
 /// unasked, and when the connection is closed; but not by a server that only speaks the older protocol.
 pub(crate) async fn open(
     client: &Client,
-    heard: impl Fn(&PushInfo) + Send + Sync + 'static,
+    heard: impl Fn(&PushInfo) + Clone + Send + Sync + 'static,
 ) -> RedisResult<MultiplexedConnection> {
     let config =
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    #[cfg(feature = "simulation")]
+    if let Some(connected) = super::simulated::connect(client, &config, &heard).await {
+        return connected;
+    }
     let listening = config.clone().set_push_sender(move |push| {
         heard(&push);
         Ok::<(), ()>(())

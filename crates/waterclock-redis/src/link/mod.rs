@@ -11,6 +11,8 @@ mod error;
 mod exchange;
 mod queue;
 mod sentinels;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulated;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

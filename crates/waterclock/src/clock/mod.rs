@@ -3,12 +3,16 @@
 
 mod counter;
 mod guard;
+#[cfg(feature = "simulation")]
+mod simulated;
 mod tsc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "simulation")]
+pub use simulated::SimulatedTime;
 pub use tsc::TscClock;
 use waterclock_core::Timestamp;
 
@@ -51,6 +55,10 @@ fn unix_nanos() -> u64 {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Timestamp {
+        #[cfg(feature = "simulation")]
+        if let Some(now) = SimulatedTime::now() {
+            return now;
+        }
         Timestamp::from_nanos(self.origin_ns.saturating_add(nanos(self.origin.elapsed())))
     }
 }

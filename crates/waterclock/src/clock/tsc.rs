@@ -51,6 +51,10 @@ impl Default for TscClock {
 impl Clock for TscClock {
     #[inline]
     fn now(&self) -> Timestamp {
+        #[cfg(feature = "simulation")]
+        if let Some(now) = super::SimulatedTime::now() {
+            return now;
+        }
         Timestamp::from_nanos(PROCESS.now().wrapping_add(self.offset))
     }
 }

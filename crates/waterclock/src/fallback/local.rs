@@ -183,6 +183,9 @@ impl LocalShare {
     /// Takes the charges that the store has missed: units admitted here that have not drained yet.
     pub(super) async fn take_unreconciled(&self) -> Vec<Unreconciled> {
         let spent = std::mem::take(&mut lock(&self.spending).spent);
+        // The order of the map is another in every process; a history must replay.
+        let mut spent: Vec<(Spender, Cost)> = spent.into_iter().collect();
+        spent.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut all = Vec::new();
         for ((policy, key), cost) in spent {
             let mut unreconciled = Unreconciled { policy, key, cost };

@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+pub mod keyspace;
+pub mod lua;
+pub mod network;
+pub mod oracle;
+pub mod plan;
+pub mod plant;
+pub mod resp;
+pub mod run;
+pub mod server;
+pub mod shrink;
+mod structs;

@@ -1,0 +1,487 @@
+//! Runs a plan on virtual time, and writes down what every caller was told.
+
+use std::fmt::Write as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep, sleep_until};
+use waterclock::{
+    Answer, Charge, Cost, Hold, OnExpiry, Reserved, Settled, Settlement, SimulatedTime, Source,
+    Store as _, StoreError, Verb,
+};
+use waterclock_redis::{RedisStore, SimulatedNetwork};
+
+use crate::network::{LinkState, Network, World};
+use crate::plan::{Action, Fault, FaultKind, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, policy};
+use crate::plant::Plant;
+use crate::server::{Execution, Health, Server};
+
+/// What a caller was told.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Answers, one for each line.
+    Answers(Vec<Answer>),
+    /// Whether it is held, and what was said.
+    Reserved(Reserved),
+    /// How it was settled.
+    Settled(Settled),
+    /// An error.
+    Failed(StoreError),
+    /// The caller left, or its node ended.
+    Left,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Of which step.
+    pub step: usize,
+    /// By which process: each node that takes another's place has a new number.
+    pub process: usize,
+    /// When it was made.
+    pub called_ms: u64,
+    /// When it was over.
+    pub returned_ms: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What was found when all was over.
+#[derive(Clone, Debug, Default)]
+pub struct Ending {
+    /// What each process was told about a check after everything was well again.
+    pub recovered: Vec<(usize, Result<Source, String>)>,
+    /// What is used of each key of [`QUOTA`] and how many places of [`HELD`](crate::plan::HELD) are free, of each key.
+    pub used: Vec<u64>,
+    /// See above.
+    pub free: Vec<u64>,
+    /// Keys that never expire, or far too late.
+    pub lasting: Vec<String>,
+    /// Tasks that did not end with their stores.
+    pub tasks: usize,
+}
+
+/// A history: what was planned, and what became of it.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// What was planned.
+    pub plan: Plan,
+    /// In the order in which they ended.
+    pub events: Vec<Event>,
+    /// What the servers executed, by server.
+    pub executed: Vec<Vec<Execution>>,
+    /// The key of the record of each policy and key.
+    pub records: Vec<Vec<Vec<u8>>>,
+    /// What was found when all was over.
+    pub ending: Ending,
+}
+
+/// Runs a plan.
+#[must_use]
+pub fn run(plan: &Plan, plant: Plant) -> History {
+    fastrand::seed(plan.seed);
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let history = runtime.block_on(history(plan, plant));
+    <dyn SimulatedNetwork>::of_this_thread(None);
+    history
+}
+
+/// The process that is a node now.
+struct Process {
+    number: usize,
+    store: RedisStore,
+    calls: Vec<tokio::task::AbortHandle>,
+}
+
+struct Runner {
+    plan: Plan,
+    plant: Plant,
+    network: Network,
+    origin: Instant,
+    processes: Mutex<Vec<Process>>,
+    events: Mutex<Vec<Event>>,
+    started: Mutex<usize>,
+}
+
+async fn history(plan: &Plan, plant: Plant) -> History {
+    let _time = SimulatedTime::begin();
+    let mut random = fastrand::Rng::with_seed(plan.seed ^ 0xC10C);
+    let share = 16_384 / u16::try_from(plan.servers).unwrap_or(1);
+    let servers = (0..u16::try_from(plan.servers).unwrap_or(1)).map(|i| {
+        let is_last = usize::from(i) + 1 == plan.servers;
+        let slots = i * share..if is_last { 16_384 } else { (i + 1) * share };
+        let ahead = i64::from(random.u32(0..1_000_000));
+        Server::new(slots, ahead, plant)
+    });
+    let network = Network::new(servers.collect(), plan.servers > 1, plan.seed, plant);
+    <dyn SimulatedNetwork>::of_this_thread(Some(Arc::new(network.clone())));
+    let runner = Arc::new(Runner {
+        plan: plan.clone(),
+        plant,
+        network,
+        origin: Instant::now(),
+        processes: Mutex::default(),
+        events: Mutex::default(),
+        started: Mutex::new(0),
+    });
+    let records = runner.find_records().await;
+    for _ in 0..plan.nodes {
+        let process = runner.start().await;
+        runner.processes.lock().push(process);
+    }
+    let origin = Instant::now();
+    runner.carry_out(origin).await;
+    let ending = runner.end().await;
+    let executed = runner.network.change(|world| {
+        world.servers.iter_mut().map(|server| std::mem::take(&mut server.executed)).collect()
+    });
+    let events = std::mem::take(&mut *runner.events.lock());
+    History { plan: plan.clone(), events, executed, records, ending }
+}
+
+impl Runner {
+    fn at_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    fn url(&self, number: usize) -> String {
+        let host = |server: usize| format!("n{number}.s{server}:6379");
+        let hosts: Vec<String> = (0..self.plan.servers).map(host).collect();
+        let scheme = if self.plan.servers > 1 { "redis-cluster" } else { "redis" };
+        format!("{scheme}://{}", hosts.join(","))
+    }
+
+    /// Another process, with all policies.
+    async fn start(&self) -> Process {
+        let number = {
+            let mut started = self.started.lock();
+            *started += 1;
+            *started
+        };
+        let nodes = if self.plant == Plant::WholeLimitPerNode { 1 } else { self.plan.nodes };
+        let deadline = if self.plant == Plant::NoDeadline { 500 } else { 50 };
+        let builder = RedisStore::builder(&self.url(number)).nodes(nodes as u64);
+        let builder = builder.deadline(Duration::from_millis(deadline));
+        let store = builder.key_secret("simulated").start().expect("valid settings");
+        for (number, serving) in self.plan.serving.iter().enumerate() {
+            store.set_policy_as(policy(number), *serving).await.expect("a policy");
+        }
+        Process { number, store, calls: Vec::new() }
+    }
+
+    /// Asks for every key once, to learn under which key its record is.
+    async fn find_records(&self) -> Vec<Vec<Vec<u8>>> {
+        let observer = self.start().await.store;
+        let mut records = Vec::new();
+        for name in NAMES {
+            let mut of_policy = Vec::new();
+            for key in KEYS {
+                _ = observer.peek(name, key).await.expect("a store that answers");
+                let found = |world: &mut World| {
+                    let executed = world.servers.iter().filter_map(|server| server.executed.last());
+                    // Of one instant there may be several: the one that was asked now has this key.
+                    executed.max_by_key(|one| one.at_ms).and_then(|one| one.keys.first().cloned())
+                };
+                of_policy.push(self.network.change(found).unwrap_or_default());
+                sleep(Duration::from_millis(1)).await;
+            }
+            records.push(of_policy);
+        }
+        observer.close().await;
+        self.network.change(|world| {
+            world.servers.iter_mut().for_each(|server| server.executed.clear());
+        });
+        records
+    }
+
+    async fn carry_out(self: &Arc<Self>, origin: Instant) {
+        let mut due: Vec<(u64, Result<usize, usize>)> = Vec::new();
+        due.extend(self.plan.faults.iter().enumerate().map(|(i, fault)| (fault.at_ms, Err(i))));
+        due.extend(self.plan.steps.iter().enumerate().map(|(i, step)| (step.at_ms, Ok(i))));
+        due.sort_by_key(|(at, _)| *at);
+        for (at, what) in due {
+            sleep_until(origin + Duration::from_millis(at)).await;
+            match what {
+                Ok(step) => self.call(step),
+                Err(fault) => {
+                    let (this, fault) = (Arc::clone(self), self.plan.faults[fault].clone());
+                    tokio::spawn(async move { this.strike(fault).await });
+                }
+            }
+        }
+        sleep_until(origin + Duration::from_millis(self.plan.ends_ms() + 2)).await;
+    }
+
+    fn call(self: &Arc<Self>, step: usize) {
+        let this = Arc::clone(self);
+        let mut processes = self.processes.lock();
+        let process = &mut processes[self.plan.steps[step].node];
+        let (number, store) = (process.number, process.store.clone());
+        let event = Event {
+            step,
+            process: number,
+            called_ms: self.at_ms(),
+            returned_ms: u64::MAX,
+            outcome: Outcome::Left,
+        };
+        let call = tokio::spawn(async move {
+            // Also if the task ends with its process.
+            let mut noted = Noted(Arc::clone(&this), Some(event));
+            let planned = &this.plan.steps[step];
+            let mut polls = planned.leaves_after;
+            let mut calling = pin!(act(&store, &planned.action));
+            let outcome = std::future::poll_fn(|cx| match calling.as_mut().poll(cx) {
+                Poll::Ready(outcome) => Poll::Ready(outcome),
+                Poll::Pending => match &mut polls {
+                    Some(left @ 2..) => {
+                        *left -= 1;
+                        Poll::Pending
+                    }
+                    Some(_) => Poll::Ready(Outcome::Left),
+                    None => Poll::Pending,
+                },
+            });
+            let outcome = outcome.await;
+            if let Some(event) = &mut noted.1 {
+                event.outcome = outcome;
+            }
+        });
+        process.calls.push(call.abort_handle());
+    }
+
+    async fn strike(&self, fault: Fault) {
+        let lasts = Duration::from_millis(fault.for_ms);
+        let which = |node: Option<usize>| -> Vec<usize> {
+            let processes = self.processes.lock();
+            let hit = processes.iter().enumerate().filter(|(i, _)| node.is_none_or(|one| one == *i));
+            hit.map(|(_, process)| process.number).collect()
+        };
+        let links = |numbers: &[usize], change: &dyn Fn(&mut LinkState)| {
+            self.network.change(|world| {
+                for number in numbers {
+                    (0..self.plan.servers).for_each(|server| world.set_link(*number, server, change));
+                }
+            });
+        };
+        match fault.kind {
+            FaultKind::Cut { node, up, down } => {
+                let numbers = which(node);
+                links(&numbers, &|link| {
+                    (link.up_blocked, link.down_blocked) = (up, down);
+                });
+                sleep(lasts).await;
+                links(&numbers, &|link| (link.up_blocked, link.down_blocked) = (false, false));
+            }
+            FaultKind::Reset(node) => {
+                let numbers = which(node);
+                self.network.change(|world| world.reset(|node, _| numbers.contains(&node)));
+            }
+            FaultKind::Slow(ms) => {
+                let numbers = which(None);
+                links(&numbers, &|link| link.delay_ms = (0, ms));
+                sleep(lasts).await;
+                links(&numbers, &|link| link.delay_ms = LinkState::default().delay_ms);
+            }
+            FaultKind::Lossy(lost) => {
+                let numbers = which(None);
+                links(&numbers, &|link| link.lost = lost);
+                sleep(lasts).await;
+                links(&numbers, &|link| link.lost = 0);
+            }
+            FaultKind::Stopped(server) => {
+                self.network.change(|world| world.servers[server].health = Health::Stopped);
+                sleep(lasts).await;
+                self.network.change(|world| world.servers[server].health = Health::Up);
+            }
+            FaultKind::Restarted(server, keeps) => {
+                self.network.change(|world| {
+                    world.servers[server].health = Health::Down;
+                    world.servers[server].flush_scripts();
+                    if !keeps {
+                        world.servers[server].keyspace.clear();
+                    }
+                    world.reset(|_, other| other == server);
+                });
+                sleep(lasts).await;
+                self.network.change(|world| world.servers[server].health = Health::Up);
+            }
+            FaultKind::ScriptsFlushed(server) => {
+                self.network.change(|world| world.servers[server].flush_scripts());
+            }
+            FaultKind::Flushed(server) => {
+                self.network.change(|world| world.servers[server].keyspace.clear());
+            }
+            FaultKind::ClockStep(server, ms) => {
+                self.network.change(|world| world.servers[server].ahead_us += ms * 1_000);
+            }
+            FaultKind::Crash(node) => {
+                let next = self.start().await;
+                let last = std::mem::replace(&mut self.processes.lock()[node], next);
+                self.network.change(|world| {
+                    for server in 0..self.plan.servers {
+                        world.set_link(last.number, server, |link| link.is_gone = true);
+                    }
+                    world.reset(|node, _| node == last.number);
+                });
+                last.calls.iter().for_each(tokio::task::AbortHandle::abort);
+            }
+        }
+    }
+
+    /// When all is well again: whether the nodes are, and what is left behind.
+    async fn end(&self) -> Ending {
+        let mut ending = Ending::default();
+        // Longer than any call, and than it takes to find out that a server is back.
+        sleep(Duration::from_millis(1_000)).await;
+        let processes = std::mem::take(&mut *self.processes.lock());
+        for process in &processes {
+            let told = process.store.check(NAMES[QUOTA], format!("fresh {}", process.number)).await;
+            let charge = Charge::new(NAMES[QUOTA], b"well", 0);
+            let answers = process.store.apply(Verb::Peek, &[charge]).await;
+            let source = told.and(answers).map(|answers| answers[0].source);
+            ending.recovered.push((process.number, source.map_err(|error| error.to_string())));
+        }
+        for process in &processes {
+            process.store.close().await;
+        }
+        // Until what is given back by itself has been.
+        sleep(Duration::from_millis(5_000)).await;
+        drop(processes);
+        let observer = self.start().await.store;
+        for key in KEYS {
+            let decision = observer.peek(NAMES[QUOTA], key).await.expect("a store that answers");
+            // More than the limit may be owed.
+            let limits = decision.limit().unwrap_or(0);
+            ending.used.push(limits - decision.remaining().unwrap_or(0));
+            let places = observer.peek(NAMES[crate::plan::HELD], key).await;
+            ending.free.push(places.expect("a store that answers").remaining().unwrap_or(0));
+        }
+        observer.close().await;
+        drop(observer);
+        // Background work looks now and then whether its store is still there.
+        sleep(Duration::from_secs(2 * 86_400)).await;
+        ending.tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        ending.lasting = self.network.change(|world| world.lasting());
+        ending
+    }
+}
+
+impl World {
+    /// Records that outlive whatever they can be about.
+    fn lasting(&self) -> Vec<String> {
+        let at_ms = self.at_ms();
+        let year_ms = 365 * 86_400_000;
+        let each = self.servers.iter().flat_map(|server| {
+            let now_us = server.now_us(at_ms);
+            server.keyspace.lasting(now_us).filter(move |(key, until)| {
+                !key.starts_with(b"wc:policy:")
+                    && until.is_none_or(|until| until > now_us / 1_000 + year_ms)
+            })
+        });
+        each.map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+}
+
+/// An event that is written down when its call is over, however it ends.
+struct Noted(Arc<Runner>, Option<Event>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        if let Some(mut event) = self.1.take() {
+            event.returned_ms = self.0.at_ms();
+            self.0.events.lock().push(event);
+        }
+    }
+}
+
+fn charge(line: &Line) -> Charge<'static> {
+    Charge::new(NAMES[line.policy], KEYS[line.key].as_bytes(), line.cost)
+}
+
+async fn act(store: &RedisStore, action: &Action) -> Outcome {
+    let answers = |answers: Result<Vec<Answer>, StoreError>| match answers {
+        Ok(answers) => Outcome::Answers(answers),
+        Err(error) => Outcome::Failed(error),
+    };
+    match action {
+        Action::Check(lines) => {
+            let charges: Vec<Charge<'_>> = lines.iter().map(charge).collect();
+            answers(store.apply(Verb::Check, &charges).await)
+        }
+        Action::CheckWithin(line, ms) => {
+            let patience = Duration::from_millis(*ms);
+            answers(store.apply_within(patience, Verb::Check, &[charge(line)]).await)
+        }
+        Action::Peek(line) => answers(store.apply(Verb::Peek, &[charge(line)]).await),
+        Action::Debit(line) => answers(store.apply(Verb::Debit, &[charge(line)]).await),
+        Action::Reserve(id, lines, releases) => {
+            let charges: Vec<Charge<'_>> = lines.iter().map(charge).collect();
+            let id = format!("r{id}");
+            let on_expiry = if *releases { OnExpiry::Release } else { OnExpiry::Keep };
+            let hold = Hold { id: Some(&id), ttl: Some(HELD_FOR), charges: &charges, on_expiry };
+            store.reserve(&hold).await.map_or_else(Outcome::Failed, Outcome::Reserved)
+        }
+        Action::Settle(id, used) => {
+            let costs: Option<Vec<Cost>> =
+                used.as_ref().map(|used| used.iter().map(|n| Cost::from(*n)).collect());
+            let with = costs.as_deref().map_or(Settlement::Cancel, Settlement::Commit);
+            let settled = store.settle(&format!("r{id}"), with).await;
+            settled.map_or_else(Outcome::Failed, Outcome::Settled)
+        }
+    }
+}
+
+impl History {
+    /// All of it as text, the same for the same seed in every process.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("seed {}\n", self.plan.seed);
+        for event in &self.events {
+            let Event { step, process, called_ms, returned_ms, outcome } = event;
+            let action = &self.plan.steps[*step].action;
+            _ = writeln!(
+                text,
+                "{called_ms:>6}–{returned_ms} ms  process {process} {action}: {}",
+                told(outcome)
+            );
+        }
+        for (server, executed) in self.executed.iter().enumerate() {
+            for Execution { at_ms, now_us, keys, .. } in executed {
+                let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
+                _ = writeln!(text, "{at_ms:>6} ms  server {server} at {now_us}: {}", keys.join(" "));
+            }
+        }
+        _ = writeln!(text, "{:?}", self.ending);
+        text
+    }
+}
+
+/// In plain words.
+#[must_use]
+pub fn told(outcome: &Outcome) -> String {
+    let one = |answer: &Answer| {
+        let decision = &answer.decision;
+        let verdict = if decision.is_allowed() { "allowed" } else { "refused" };
+        let left = decision.remaining().map_or(String::new(), |left| format!(", {left} left"));
+        let wait = decision.retry_after().filter(|wait| !wait.is_zero());
+        let wait = wait.map_or(String::new(), |wait| format!(", retry in {wait:?}"));
+        format!("{verdict} ({}{left}{wait})", answer.source.name())
+    };
+    let all = |answers: &[Answer]| answers.iter().map(one).collect::<Vec<_>>().join("; ");
+    match outcome {
+        Outcome::Answers(answers) => all(answers),
+        Outcome::Reserved(reserved) => {
+            let held = if reserved.id.is_some() { "held" } else { "not held" };
+            format!("{held}: {}", all(&reserved.answers))
+        }
+        Outcome::Settled(settled) => format!("settled: {settled:?}"),
+        Outcome::Failed(error) if error.may_have_charged() => format!("error ({error}), may have charged"),
+        Outcome::Failed(error) => format!("error ({error})"),
+        Outcome::Left => "the caller left".into(),
+    }
+}
