@@ -19,6 +19,8 @@ use crate::output::Failure;
 use crate::server::{Connection, NoAnswer, Server};
 
 const QUESTION: &str = "GET /v1/live";
+/// How long the view has to end after a signal.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What happened.
 pub(super) enum News {
@@ -103,6 +105,14 @@ impl Feed {
     }
 }
 
+/// Ends the process if the view does not: where the terminal is gone, it waits for a key for ever.
+fn end_anyway() {
+    thread::spawn(|| {
+        thread::sleep(PATIENCE);
+        std::process::exit(1);
+    });
+}
+
 struct Look {
     server: Server,
     connection: Option<Connection>,
@@ -143,6 +153,9 @@ impl Look {
                 _ = terminate.recv() => News::End,
                 _ = hang_up.recv() => News::End,
             };
+            if matches!(news, News::End) {
+                end_anyway();
+            }
             let is_last = matches!(news, News::End | News::Failed(_));
             if self.tell.send(news).is_err() || is_last {
                 return;

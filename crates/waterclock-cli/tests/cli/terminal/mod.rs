@@ -58,12 +58,23 @@ impl Terminal {
         let before = settings(&line);
         let child = command.spawn().expect("setsid, of util-linux");
         let mut near = File::from(near);
-        let (keys, said) = (near.try_clone().unwrap(), Arc::new(Mutex::new(Vec::new())));
-        let heard = Arc::clone(&said);
+        let (keys, said) = (near.try_clone().unwrap(), Arc::<Mutex<Vec<u8>>>::default());
+        let heard = Arc::downgrade(&said);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            while let Ok(length @ 1..) = near.read(&mut bytes) {
-                heard.lock().unwrap().extend_from_slice(&bytes[..length]);
+            // Never waits in a read, so that this end can be closed.
+            while let Some(heard) = heard.upgrade() {
+                match ioctl_fionread(&near) {
+                    Ok(0) => {
+                        drop(heard);
+                        sleep(PAUSE);
+                    }
+                    Ok(_) => {
+                        let Ok(length @ 1..) = near.read(&mut bytes) else { return };
+                        heard.lock().unwrap().extend_from_slice(&bytes[..length]);
+                    }
+                    Err(_) => return,
+                }
             }
         });
         Terminal { child, keys, line, before, said, _place: place }
@@ -114,6 +125,20 @@ impl Terminal {
             sleep(PAUSE);
         }
         panic!("it does not end:\n{}", self.screen());
+    }
+
+    /// Closes the terminal, as its window would be closed, and waits for the end of the process.
+    #[track_caller]
+    pub(crate) fn hang_up(&mut self) {
+        let nothing = || File::options().read(true).write(true).open("/dev/null").unwrap();
+        (self.keys, self.line, self.said) = (nothing(), nothing().into(), Arc::default());
+        for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
+            if self.child.try_wait().unwrap().is_some() {
+                return;
+            }
+            sleep(PAUSE);
+        }
+        panic!("it does not end");
     }
 
     /// Whether the terminal is as it was: its settings, its cursor, its usual screen.

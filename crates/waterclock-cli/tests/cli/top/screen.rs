@@ -93,6 +93,14 @@ fn every_way_out_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let serving = serve();
+    let mut terminal = top(&serving, &[]);
+    terminal.until("it is there", |screen| screen.contains("policies by refused"));
+    terminal.hang_up();
+}
+
+#[test]
 fn a_server_that_goes_and_comes_back() {
     let serving = serve();
     let address = serving.http.to_string();
