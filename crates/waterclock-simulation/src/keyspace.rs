@@ -53,7 +53,8 @@ impl Keyspace {
         let name = words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
         let args = words.get(1..).unwrap_or_default();
         let now_ms = now_us / 1_000;
-        for key in args.iter().take(if name == b"MGET" || name == b"DEL" { args.len() } else { 1 }) {
+        for key in args.iter().take(if name == b"MGET" || name == b"DEL" { args.len() } else { 1 })
+        {
             self.expire(now_ms, key);
         }
         let [key, rest @ ..] = args else {
@@ -99,7 +100,9 @@ impl Keyspace {
             }
             (b"PEXPIRE", [ms]) => {
                 let until = now_ms.saturating_add_signed(number(ms)?);
-                flag(self.entries.get_mut(key).map(|entry| entry.expires_ms = Some(until)).is_some())
+                flag(
+                    self.entries.get_mut(key).map(|entry| entry.expires_ms = Some(until)).is_some(),
+                )
             }
             (b"PERSIST", []) => {
                 let entry = self.entries.get_mut(key);
@@ -128,7 +131,8 @@ impl Keyspace {
                 Ok(Reply::Int(i64::try_from(gone).unwrap_or(0)))
             }
             (b"HKEYS", []) => {
-                let keys = self.hash(key)?.map(|hash| hash.keys().cloned().map(Reply::Bulk).collect());
+                let keys =
+                    self.hash(key)?.map(|hash| hash.keys().cloned().map(Reply::Bulk).collect());
                 Ok(Reply::Array(keys.unwrap_or_default()))
             }
             (b"ZADD" | b"ZCARD" | b"ZREM" | b"ZRANGE", _) => self.sorted(&name, key, rest),
@@ -141,7 +145,8 @@ impl Keyspace {
         let mut expires_ms = None;
         let mut options = options.iter();
         while let Some(option) = options.next() {
-            let mut argument = || options.next().map_or(Err("ERR syntax error".into()), |n| number(n));
+            let mut argument =
+                || options.next().map_or(Err("ERR syntax error".into()), |n| number(n));
             match &*option.to_ascii_uppercase() {
                 b"PX" => match argument()? {
                     ms @ 1.. => expires_ms = Some(now_ms.saturating_add_signed(ms)),
@@ -188,8 +193,8 @@ impl Keyspace {
                 count(usize::from(sorted.insert(name.clone(), number).is_none()))
             }
             (b"ZRANGE", [first, last, options @ ..]) => {
-                let mut all: Vec<(Vec<u8>, f64)> =
-                    known.map_or(Vec::new(), |all| all.iter().map(|(n, s)| (n.clone(), *s)).collect());
+                let mut all: Vec<(Vec<u8>, f64)> = known
+                    .map_or(Vec::new(), |all| all.iter().map(|(n, s)| (n.clone(), *s)).collect());
                 all.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
                 if options.first().is_some_and(|option| option == b"BYSCORE") {
                     let Some(above) = first.strip_prefix(b"(") else {

@@ -44,16 +44,18 @@ pub fn run(
             None => {
                 // Redis reads the first line.
                 let text = source.replacen("#!", "--", 1);
-                let function = match machine.lua.load(text).set_name("=user_script").into_function() {
+                let function = match machine.lua.load(text).set_name("=user_script").into_function()
+                {
                     Ok(function) => function,
-                    Err(error) => return Reply::Error(format!("ERR Error compiling script: {error}")),
+                    Err(error) => {
+                        return Reply::Error(format!("ERR Error compiling script: {error}"));
+                    }
                 };
                 machine.compiled.insert(source.to_owned(), function.clone());
                 function
             }
         };
-        let running =
-            Running { keyspace: std::mem::take(keyspace), now_us, keys: keys.to_vec() };
+        let running = Running { keyspace: std::mem::take(keyspace), now_us, keys: keys.to_vec() };
         RUNNING.set(Some(running));
         let result = call(&machine.lua, &function, keys, args);
         *keyspace = RUNNING.take().expect("the script that ran").keyspace;
@@ -140,7 +142,9 @@ fn word(value: &Value) -> mlua::Result<Vec<u8>> {
     match value {
         Value::String(text) => Ok(text.as_bytes().to_vec()),
         Value::Integer(n) => Ok(n.to_string().into_bytes()),
-        Value::Number(n) if n.fract() == 0.0 && n.abs() < 1e17 => Ok(format!("{n:.0}").into_bytes()),
+        Value::Number(n) if n.fract() == 0.0 && n.abs() < 1e17 => {
+            Ok(format!("{n:.0}").into_bytes())
+        }
         Value::Number(n) => Ok(format!("{n}").into_bytes()),
         _ => Err(mlua::Error::runtime(
             "ERR Lua redis lib command arguments must be strings or integers",

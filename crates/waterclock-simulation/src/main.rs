@@ -78,7 +78,11 @@ fn replay(seed: u64, arguments: &Arguments) -> ExitCode {
     for event in &shortest.events {
         let action = &shortest.plan.steps[event.step].action;
         let (called, returned) = (event.called_ms, event.returned_ms);
-        println!("{called:>6}–{returned} ms  process {} {action}: {}", event.process, told(&event.outcome));
+        println!(
+            "{called:>6}–{returned} ms  process {} {action}: {}",
+            event.process,
+            told(&event.outcome)
+        );
     }
     println!("\n{broken}");
     ExitCode::FAILURE

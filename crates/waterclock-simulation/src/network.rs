@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::io::{
+    AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split,
+};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -122,7 +124,8 @@ impl Network {
         }
         let (ours, theirs) = duplex(BUFFER);
         let (reader, writer) = split(theirs);
-        let ((up, arriving), (down, leaving)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let ((up, arriving), (down, leaving)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let mut world = self.world.lock();
         world.opened += 1;
         let id = world.opened;
@@ -166,10 +169,8 @@ impl Network {
             self.until(|world| (!world.link(node, server).up_blocked).then_some(())).await;
             received.extend(bytes);
             while let Some(words) = take_command(&mut received) {
-                self.until(|world| {
-                    (world.servers[server].health != Health::Stopped).then_some(())
-                })
-                .await;
+                self.until(|world| (world.servers[server].health != Health::Stopped).then_some(()))
+                    .await;
                 let mut world = self.world.lock();
                 let mut written = Vec::new();
                 world.execute(node, server, &words).write(&mut written);

@@ -147,11 +147,17 @@ impl Plan {
         let random = &mut random;
         let nodes = random.usize(1..=3);
         let servers = if random.u8(0..3) == 0 { 3 } else { 1 };
-        let serving = std::array::from_fn(|number| serving(random, number));
+        let mut serving = std::array::from_fn(|number| serving(random, number));
         let (span, count) = (random.u64(200..3_000), random.usize(4..40));
         // Checks over several slots, of which one refuses while others are on their way.
-        let crosses = servers > 1 && random.u8(0..3) == 0;
-        let span = if crosses { span / 4 + 100 } else { span };
+        let crosses = (servers > 1 && random.bool()).then(|| [0, 2][random.usize(0..2)]);
+        let (span, count) =
+            if crosses.is_some() { (span / 4 + 100, 16 + count / 2) } else { (span, count) };
+        // One key, of which every answer is explained by the core.
+        let is_alone = crosses.is_none() && random.u8(0..6) == 0;
+        if let Some(number) = crosses.or(is_alone.then_some(0)) {
+            serving[number] = Serving::new(OnStoreError::Deny);
+        }
         // Some histories are about few keys, and some about one way to call.
         let (keys, flavour) = (random.usize(1..=KEYS.len()), random.u8(0..4));
         let mut reserved: Vec<(Vec<Line>, bool)> = Vec::new();
@@ -166,8 +172,9 @@ impl Plan {
         let favourite = random.usize(0..NAMES.len());
         let steps = times.into_iter().map(|at_ms| {
             let action = match crosses {
-                true => crossing(random),
-                false => action(random, flavour, favourite, keys, &mut reserved),
+                Some(policy) => crossing(random, policy),
+                None if is_alone => alone(random),
+                None => action(random, flavour, favourite, keys, &mut reserved),
             };
             let leaves_after = (random.u8(0..12) == 0).then(|| random.u32(1..6));
             Step { at_ms, node: random.usize(0..nodes), action, leaves_after }
@@ -176,8 +183,12 @@ impl Plan {
         let count = [0, 0, 1, 1, 2, 3, 4][random.usize(0..7)];
         let mut faults: Vec<Fault> =
             (0..count).map(|_| fault(random, span, nodes, servers)).collect();
-        if crosses {
-            let kind = FaultKind::Slow(random.u64(5..40));
+        if is_alone && random.bool() {
+            let kind = FaultKind::ClockStep(0, [-3_000, -700][random.usize(0..2)]);
+            faults = vec![Fault { at_ms: random.u64(0..span), for_ms: 1, kind }];
+        }
+        if crosses.is_some() {
+            let kind = FaultKind::Slow(random.u64(3..25));
             faults.push(Fault { at_ms: 0, for_ms: span, kind });
         }
         faults.sort_by_key(|fault| fault.at_ms);
@@ -204,13 +215,22 @@ fn serving(random: &mut fastrand::Rng, number: usize) -> Serving {
     serving.with_lease(is_leased.then(|| Lease::new(random.u64(1..=3), ttl)))
 }
 
+/// A check or a peek of the only key.
+fn alone(random: &mut fastrand::Rng) -> Action {
+    let line = Line { policy: 0, key: 0, cost: random.u64(1..=4) };
+    match random.u8(0..10) {
+        0 => Action::Peek(line),
+        1 => Action::CheckWithin(line, random.u64(1..30)),
+        _ => Action::Check(vec![line]),
+    }
+}
+
 /// A check whose first key has room, and whose second has none most of the time; or one of the first key alone.
-fn crossing(random: &mut fastrand::Rng) -> Action {
-    let policy = [0, 0, 2][random.usize(0..3)];
+fn crossing(random: &mut fastrand::Rng, policy: usize) -> Action {
     let line = |policy, key, cost| Line { policy, key, cost };
     let first = line(policy, 0, random.u64(1..=3));
-    match random.u8(0..3) {
-        0 => Action::Check(vec![first]),
+    match random.u8(0..5) {
+        0 | 1 => Action::Check(vec![first]),
         _ => Action::Check(vec![first, line(2, random.usize(1..KEYS.len()), 3)]),
     }
 }
@@ -342,10 +362,14 @@ impl fmt::Display for FaultKind {
             Self::Lossy(lost) => write!(f, "{lost} of 1000 packets are lost"),
             Self::Stopped(server) => write!(f, "server {server} stops"),
             Self::Restarted(server, true) => write!(f, "server {server} restarts with its keys"),
-            Self::Restarted(server, false) => write!(f, "server {server} restarts without its keys"),
+            Self::Restarted(server, false) => {
+                write!(f, "server {server} restarts without its keys")
+            }
             Self::ScriptsFlushed(server) => write!(f, "server {server} forgets its scripts"),
             Self::Flushed(server) => write!(f, "server {server} loses its keys"),
-            Self::ClockStep(server, ms) => write!(f, "the clock of server {server} steps by {ms} ms"),
+            Self::ClockStep(server, ms) => {
+                write!(f, "the clock of server {server} steps by {ms} ms")
+            }
             Self::Crash(node) => write!(f, "node {node} crashes, and another takes its place"),
         }
     }
@@ -356,18 +380,25 @@ impl fmt::Display for Plan {
         let servers = if self.servers == 1 { "a server" } else { "a cluster of 3" };
         writeln!(f, "{} nodes share {servers}", self.nodes)?;
         for (name, serving) in NAMES.iter().zip(&self.serving) {
-            write!(f, "policy {name}: {} while the store does not answer", serving.on_store_error.name())?;
+            write!(
+                f,
+                "policy {name}: {} while the store does not answer",
+                serving.on_store_error.name()
+            )?;
             if let Some(time) = serving.local_for {
                 write!(f, ", for {time:?}")?;
             }
             match serving.lease {
-                Some(Lease::Units { size, ttl }) => writeln!(f, "; leased {size} at a time for {ttl:?}")?,
+                Some(Lease::Units { size, ttl }) => {
+                    writeln!(f, "; leased {size} at a time for {ttl:?}")?
+                }
                 _ => writeln!(f)?,
             }
         }
-        let faults = self.faults.iter().map(|fault| {
-            (fault.at_ms, format!("{}, for {} ms", fault.kind, fault.for_ms))
-        });
+        let faults = self
+            .faults
+            .iter()
+            .map(|fault| (fault.at_ms, format!("{}, for {} ms", fault.kind, fault.for_ms)));
         let steps = self.steps.iter().map(|step| (step.at_ms, step.to_string()));
         let mut lines: Vec<(u64, String)> = faults.chain(steps).collect();
         lines.sort_by_key(|(at, _)| *at);

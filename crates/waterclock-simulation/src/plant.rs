@@ -65,21 +65,28 @@ impl Plant {
     /// The text that it puts in another's place in the scripts. A script without that text is as it was.
     fn change(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
-            Self::ShortAdmitsOneMore => ("now + tonumber(ARGV[i + 1])", "now + tonumber(ARGV[i + 1]) + tonumber(ARGV[i])"),
+            Self::ShortAdmitsOneMore => {
+                ("now + tonumber(ARGV[i + 1])", "now + tonumber(ARGV[i + 1]) + tonumber(ARGV[i])")
+            }
             Self::NoTimeToLive => (
                 "if ttl then call('SET', charge.key, record, 'PX', ttl) else",
                 "if false then call('SET', charge.key, record, 'PX', ttl) else",
             ),
-            Self::ChargeIsLost => ("if writes or charge.tidied and not charge.translated then save(charge) end\n  return state", "return state"),
-            Self::NoRedating => ("if redated then full_at = latest elseif", "if redated then redated = false elseif"),
+            Self::ChargeIsLost => (
+                "if writes or charge.tidied and not charge.translated then save(charge) end\n  return state",
+                "return state",
+            ),
+            Self::NoRedating => (
+                "if redated then full_at = latest elseif",
+                "if redated then redated = false elseif",
+            ),
             Self::LeaseIsKept => ("limit.does.refund(limit.numbers, limit.state, limit.cost)", ""),
             Self::SettlementIsLost => ("if back > 0 then", "if false then"),
             Self::ReleaseIsLost => ("if n > 0 and how == RELEASE then", "if false then"),
             Self::NothingMovesUp => ("if not moved or not charge.due", "if true or not charge.due"),
-            Self::UndoneInLaterWindow => (
-                "if s.closes == closes then fixed.refund(p, s, n) end",
-                "fixed.refund(p, s, n)",
-            ),
+            Self::UndoneInLaterWindow => {
+                ("if s.closes == closes then fixed.refund(p, s, n) end", "fixed.refund(p, s, n)")
+            }
             Self::UndoIsLost => ("if undoes and n > 0 then", "if false then"),
             _ => return None,
         })

@@ -258,13 +258,15 @@ impl Runner {
         let lasts = Duration::from_millis(fault.for_ms);
         let which = |node: Option<usize>| -> Vec<usize> {
             let processes = self.processes.lock();
-            let hit = processes.iter().enumerate().filter(|(i, _)| node.is_none_or(|one| one == *i));
+            let hit =
+                processes.iter().enumerate().filter(|(i, _)| node.is_none_or(|one| one == *i));
             hit.map(|(_, process)| process.number).collect()
         };
         let links = |numbers: &[usize], change: &dyn Fn(&mut LinkState)| {
             self.network.change(|world| {
                 for number in numbers {
-                    (0..self.plan.servers).for_each(|server| world.set_link(*number, server, change));
+                    (0..self.plan.servers)
+                        .for_each(|server| world.set_link(*number, server, change));
                 }
             });
         };
@@ -453,7 +455,11 @@ impl History {
         for (server, executed) in self.executed.iter().enumerate() {
             for Execution { at_ms, now_us, keys, .. } in executed {
                 let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
-                _ = writeln!(text, "{at_ms:>6} ms  server {server} at {now_us}: {}", keys.join(" "));
+                _ = writeln!(
+                    text,
+                    "{at_ms:>6} ms  server {server} at {now_us}: {}",
+                    keys.join(" ")
+                );
             }
         }
         _ = writeln!(text, "{:?}", self.ending);
@@ -480,7 +486,9 @@ pub fn told(outcome: &Outcome) -> String {
             format!("{held}: {}", all(&reserved.answers))
         }
         Outcome::Settled(settled) => format!("settled: {settled:?}"),
-        Outcome::Failed(error) if error.may_have_charged() => format!("error ({error}), may have charged"),
+        Outcome::Failed(error) if error.may_have_charged() => {
+            format!("error ({error}), may have charged")
+        }
         Outcome::Failed(error) => format!("error ({error})"),
         Outcome::Left => "the caller left".into(),
     }

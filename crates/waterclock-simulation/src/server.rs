@@ -1,7 +1,7 @@
 //! A simulated Redis: its keys, its clock, the scripts that it has been given.
 
-use std::collections::{BTreeMap, HashMap};
 use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::keyspace::Keyspace;
@@ -118,7 +118,13 @@ impl Server {
         }
     }
 
-    fn script(&mut self, at_ms: u64, client: Client<'_>, source: &Arc<str>, rest: &[Vec<u8>]) -> Reply {
+    fn script(
+        &mut self,
+        at_ms: u64,
+        client: Client<'_>,
+        source: &Arc<str>,
+        rest: &[Vec<u8>],
+    ) -> Reply {
         let count = rest.first().and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
         let Some((keys, args)) = count.and_then(|n: usize| rest[1..].split_at_checked(n)) else {
             return Reply::Error("ERR Number of keys can't be greater than number of args".into());
@@ -141,7 +147,13 @@ impl Server {
         }
         let now_us = self.now_us(at_ms);
         let (all, text) = (args.to_vec(), Arc::clone(source));
-        self.executed.push(Execution { at_ms, now_us, keys: keys.to_vec(), args: all, source: text });
+        self.executed.push(Execution {
+            at_ms,
+            now_us,
+            keys: keys.to_vec(),
+            args: all,
+            source: text,
+        });
         match self.plant.script(source) {
             Some(planted) => lua::run(&planted, &mut self.keyspace, now_us, keys, args),
             None => lua::run(source, &mut self.keyspace, now_us, keys, args),

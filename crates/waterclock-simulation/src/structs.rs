@@ -1,6 +1,6 @@
 //! Numbers and texts packed into bytes, as the `struct` library of Redis does: largest byte first, without padding.
 
-use mlua::{Lua, MultiValue, LuaString as Text, Value, Variadic};
+use mlua::{Lua, LuaString as Text, MultiValue, Value, Variadic};
 
 enum Item {
     Number(usize),

@@ -33,9 +33,13 @@ fn scripts_reply_as_a_real_server_does() {
                 args[1] = b"3600000".to_vec();
                 // What has expired in virtual time has not in real time.
                 for key in &call.keys {
-                    if keyspace.call(call.now_us, &[b"GET".to_vec(), key.clone()]) == Ok(Reply::Nil) {
+                    if keyspace.call(call.now_us, &[b"GET".to_vec(), key.clone()]) == Ok(Reply::Nil)
+                    {
                         let left: i64 = redis::cmd("PTTL").arg(key).query(&mut real).unwrap();
-                        assert!(left < 60_000, "seed {seed}: a record that lasts {left} ms is gone");
+                        assert!(
+                            left < 60_000,
+                            "seed {seed}: a record that lasts {left} ms is gone"
+                        );
                         redis::cmd("DEL").arg(key).exec(&mut real).unwrap();
                     }
                 }
@@ -51,7 +55,10 @@ fn scripts_reply_as_a_real_server_does() {
                         let text: Vec<u8> = redis::cmd("GET").arg(key).query(&mut real).unwrap();
                         assert_eq!(&text, kept, "seed {seed}");
                     } else {
-                        assert!(stored == Value::Nil, "seed {seed}: {kept:?}, and really {stored:?}");
+                        assert!(
+                            stored == Value::Nil,
+                            "seed {seed}: {kept:?}, and really {stored:?}"
+                        );
                     }
                 }
                 compared += 1;

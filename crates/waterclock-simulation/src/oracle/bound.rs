@@ -114,7 +114,8 @@ fn allowed(
     if let Some(waterclock::Lease::Units { size, ttl }) = serving.lease {
         // What was debited before the window and is spent in it.
         let processes = history.plan.nodes as u64
-            + history.plan.faults.iter().filter(|f| matches!(f.kind, FaultKind::Crash(_))).count() as u64;
+            + history.plan.faults.iter().filter(|f| matches!(f.kind, FaultKind::Crash(_))).count()
+                as u64;
         let by_time = share_of(limit, &(0..u64::try_from(ttl.as_millis()).unwrap_or(0)));
         extra += (processes * size).min(by_time);
     }

@@ -97,9 +97,11 @@ fn charges(history: &History, key: usize, used: &mut Between) {
 fn reservations(history: &History) -> BTreeMap<u32, Held> {
     let mut all: BTreeMap<u32, Held> = BTreeMap::new();
     // A server that lost its keys, or whose clock steps, may not know a reservation any more.
-    let forgets = history.plan.faults.iter().any(|fault| {
-        matches!(fault.kind, FaultKind::ClockStep(..)) || is_loss(&fault.kind)
-    });
+    let forgets = history
+        .plan
+        .faults
+        .iter()
+        .any(|fault| matches!(fault.kind, FaultKind::ClockStep(..)) || is_loss(&fault.kind));
     for event in &history.events {
         match history.action(event) {
             Action::Reserve(id, lines, releases) => {
@@ -125,7 +127,9 @@ fn reservations(history: &History) -> BTreeMap<u32, Held> {
                 let held = all.entry(*id).or_default();
                 match &event.outcome {
                     Outcome::Settled(settled) => {
-                        held.used = Some(settled.used.iter().map(|used| used.plain().unwrap_or(0)).collect());
+                        held.used = Some(
+                            settled.used.iter().map(|used| used.plain().unwrap_or(0)).collect(),
+                        );
                         if settled.is_cancelled {
                             held.used = Some(settled.held.iter().map(|_| 0).collect());
                         }
@@ -188,7 +192,9 @@ fn leases(history: &History, key: usize, used: &mut Between) {
         }
     }
     let is_quiet = history.plan.faults.is_empty()
-        && history.plan.steps.iter().all(|step| step.leaves_after.is_none() && !matches!(step.action, Action::CheckWithin(..)));
+        && history.plan.steps.iter().all(|step| {
+            step.leaves_after.is_none() && !matches!(step.action, Action::CheckWithin(..))
+        });
     if !is_quiet {
         used.add(0, calls * (size + 3));
     }

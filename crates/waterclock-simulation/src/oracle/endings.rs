@@ -43,7 +43,10 @@ pub(super) fn left_behind(history: &History) -> Option<String> {
     }
     let held = ending.free.iter().zip(KEYS).find(|(free, _)| **free != PLACES);
     if let Some((free, key)) = held {
-        return Some(format!("{free} of {PLACES} places of {}/{key} are free at the end", NAMES[HELD]));
+        return Some(format!(
+            "{free} of {PLACES} places of {}/{key} are free at the end",
+            NAMES[HELD]
+        ));
     }
     (ending.tasks > 0).then(|| format!("{} tasks outlive their stores", ending.tasks))
 }

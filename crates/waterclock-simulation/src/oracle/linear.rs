@@ -24,7 +24,10 @@ pub(super) fn unexplained(history: &History) -> Option<String> {
         }
         let calls = all_calls(history, number, key)?;
         is_unexplained(history, (number, key), &calls).then(|| {
-            format!("no order of the calls explains the answers about {}/{}", NAMES[number], KEYS[key])
+            format!(
+                "no order of the calls explains the answers about {}/{}",
+                NAMES[number], KEYS[key]
+            )
         })
     })
 }
@@ -35,7 +38,10 @@ pub(super) fn admitted_beyond(history: &History) -> Option<String> {
     keys.into_iter().find_map(|(number, key)| {
         let calls = admitted_calls(history, number, key)?;
         is_unexplained(history, (number, key), &calls).then(|| {
-            format!("no order of the calls admits what was admitted of {}/{}", NAMES[number], KEYS[key])
+            format!(
+                "no order of the calls admits what was admitted of {}/{}",
+                NAMES[number], KEYS[key]
+            )
         })
     })
 }
@@ -99,9 +105,9 @@ fn admitted_calls(history: &History, number: usize, key: usize) -> Option<Vec<Ca
             }
             continue;
         };
-        let is_made = answers.iter().all(|answer| {
-            answer.source == Source::Authoritative && answer.decision.is_allowed()
-        });
+        let is_made = answers
+            .iter()
+            .all(|answer| answer.source == Source::Authoritative && answer.decision.is_allowed());
         match action {
             Action::Check(_) | Action::CheckWithin(..) if is_made => {
                 calls.push(call(event, Verb::Check, cost, Told::Admitted));

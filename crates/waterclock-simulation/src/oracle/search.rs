@@ -66,7 +66,8 @@ impl<'s> Search<'s> {
     fn unless_expired(&self, key: &Key, now_us: u64) -> Key {
         let mut key = key.clone();
         if let Algorithm::Gcra(gcra) = self.policy.limits()[0].algorithm()
-            && gcra.full_at(&key.words) / u128::from(gcra.unit_ns().1) < u128::from(now_us / 1_000) * 1_000_000
+            && gcra.full_at(&key.words) / u128::from(gcra.unit_ns().1)
+                < u128::from(now_us / 1_000) * 1_000_000
         {
             key.words.fill(0);
         }
@@ -134,13 +135,15 @@ impl<'s> Search<'s> {
 /// The sequential core.
 fn apply(policy: &Policy, key: &mut Key, now_us: u64, call: &Call<'_>) -> Answer {
     let (now, cost) = (Timestamp::from_micros(now_us), Cost::from(call.cost));
-    let Key { words, logs } = key;
+    // A peek writes nothing, whatever it finds.
+    let mut seen = key.clone();
+    let Key { words, logs } = if call.verb == Verb::Peek { &mut seen } else { key };
     // A store re-dates what a clock that stepped back would have in the future.
     if let Algorithm::Gcra(gcra) = policy.limits()[0].algorithm() {
         let (unit_ns, of) = gcra.unit_ns();
         let deepest = u128::from(now.as_nanos()) * u128::from(of)
             + u128::from(gcra.capacity()) * u128::from(unit_ns);
-        if call.verb == Verb::Check && gcra.full_at(words) > deepest {
+        if call.verb != Verb::Debit && gcra.full_at(words) > deepest {
             gcra.set_full_at(deepest, words);
         }
     }
