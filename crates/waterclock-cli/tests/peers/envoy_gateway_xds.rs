@@ -103,22 +103,25 @@ fn proxy(folder: &Path, ports: &Ports) -> Command {
         1,
     );
     assert!(changed.contains(DOMAIN) && changed.contains(ROUTE), "the file has other texts now");
+    let at = " ".repeat(24);
+    let kind = "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute";
+    // Envoy ignores costs among the `rate_limits` of the route itself.
     let route = |path: &str, limits: &str| {
-        let at = " ".repeat(24);
         format!(
-            "{at}- match: {{ path: {path} }}\n{at}  route:\n{at}    cluster: origin\n{at}    rate_limits:\n{limits}"
+            "{at}- match: {{ path: {path} }}\n{at}  route: {{ cluster: origin }}\n{at}  typed_per_filter_config:\n\
+             {at}    envoy.filters.http.ratelimit:\n{at}      \"@type\": {kind}\n{at}      rate_limits:\n{limits}"
         )
     };
-    let at = " ".repeat(30);
+    let within = " ".repeat(32);
     let model = rule("rule-1-match--1");
     let bill = "{ format: \"%DYNAMIC_METADATA(io.envoy.ai_gateway:llm_total_token)%\" }";
     let costs = format!(
-        "{at}- {model}\n{at}  hits_addend: {{ number: 0 }}\n{at}- {model}\n{at}  hits_addend: {bill}\n\
-         {at}  apply_on_stream_done: true\n"
+        "{within}- {model}\n{within}  hits_addend: {{ number: 0 }}\n{within}- {model}\n\
+         {within}  hits_addend: {bill}\n{within}  apply_on_stream_done: true\n"
     );
-    let free = format!("{at}- {}\n", rule("no-rule"));
+    let free = format!("{within}- {}\n", rule("no-rule"));
     let routes = route("/model", &costs) + &route("/free", &free);
-    let text = insert(&changed, &format!("{}- match: {{ prefix: / }}", " ".repeat(24)), &routes);
+    let text = insert(&changed, &format!("{at}- match: {{ prefix: / }}"), &routes);
     let at = " ".repeat(18);
     let lua = format!(
         "{at}- name: envoy.filters.http.lua\n{at}  typed_config:\n\
