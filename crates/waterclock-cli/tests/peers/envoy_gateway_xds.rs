@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
-use waterclock_conformance::real::{RedisServer, await_that, free_port};
+use waterclock_conformance::real::{await_that, free_port};
 use waterclock_server::envoy::reference::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
@@ -36,12 +36,12 @@ struct Gateway {
     _proxy: Background,
     _service: Background,
     _origin: Origin,
-    _redis: RedisServer,
     _folder: TempDir,
 }
 
-/// The variables that Envoy Gateway sets, with other places and ports.
-fn service(folder: &Path, ports: &Ports, more: [u16; 2], plane: u16, redis: u16) -> Command {
+/// The variables that Envoy Gateway sets, with other places and ports. Without `REDIS_URL`: a store in memory is always in
+/// time, also on a busy machine.
+fn service(folder: &Path, ports: &Ports, more: [u16; 2], plane: u16) -> Command {
     let link = folder.join("ratelimit");
     symlink(env!("CARGO_BIN_EXE_waterclock"), &link).expect("a folder of ours");
     let file = |name: &str| folder.join(name).display().to_string();
@@ -67,7 +67,6 @@ fn service(folder: &Path, ports: &Ports, more: [u16; 2], plane: u16, redis: u16)
         ("GRPC_SERVER_TLS_CA_CERT", file("ca.pem")),
         ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true".to_owned()),
         ("REDIS_SOCKET_TYPE", "tcp".to_owned()),
-        ("REDIS_URL", format!("127.0.0.1:{redis}")),
         ("USE_PROMETHEUS", "true".to_owned()),
         ("PROMETHEUS_ADDR", format!(":{}", more[1])),
         ("PROMETHEUS_MAPPER_YAML", "/etc/statsd-exporter/conf.yaml".to_owned()),
@@ -97,28 +96,30 @@ fn proxy(folder: &Path, ports: &Ports) -> Command {
              {{ generic_key: {{ descriptor_key: {rule}, descriptor_value: {rule} }} }}]"
         )
     };
-    let changed = text.replacen("domain: edge", &format!("domain: {DOMAIN}"), 1).replacen(
-        "actions: [{ remote_address: {} }]",
-        &rule("rule-0-match--1"),
-        1,
-    );
+    let changed = text
+        .replace("timeout: 0.25s", "timeout: 9s")
+        .replacen("domain: edge", &format!("domain: {DOMAIN}"), 1)
+        .replacen("actions: [{ remote_address: {} }]", &rule("rule-0-match--1"), 1);
     assert!(changed.contains(DOMAIN) && changed.contains(ROUTE), "the file has other texts now");
+    let at = " ".repeat(24);
+    let kind = "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute";
+    // Envoy ignores costs among the `rate_limits` of the route itself.
     let route = |path: &str, limits: &str| {
-        let at = " ".repeat(24);
         format!(
-            "{at}- match: {{ path: {path} }}\n{at}  route:\n{at}    cluster: origin\n{at}    rate_limits:\n{limits}"
+            "{at}- match: {{ path: {path} }}\n{at}  route: {{ cluster: origin }}\n{at}  typed_per_filter_config:\n\
+             {at}    envoy.filters.http.ratelimit:\n{at}      \"@type\": {kind}\n{at}      rate_limits:\n{limits}"
         )
     };
-    let at = " ".repeat(30);
+    let within = " ".repeat(32);
     let model = rule("rule-1-match--1");
     let bill = "{ format: \"%DYNAMIC_METADATA(io.envoy.ai_gateway:llm_total_token)%\" }";
     let costs = format!(
-        "{at}- {model}\n{at}  hits_addend: {{ number: 0 }}\n{at}- {model}\n{at}  hits_addend: {bill}\n\
-         {at}  apply_on_stream_done: true\n"
+        "{within}- {model}\n{within}  hits_addend: {{ number: 0 }}\n{within}- {model}\n\
+         {within}  hits_addend: {bill}\n{within}  apply_on_stream_done: true\n"
     );
-    let free = format!("{at}- {}\n", rule("no-rule"));
+    let free = format!("{within}- {}\n", rule("no-rule"));
     let routes = route("/model", &costs) + &route("/free", &free);
-    let text = insert(&changed, &format!("{}- match: {{ prefix: / }}", " ".repeat(24)), &routes);
+    let text = insert(&changed, &format!("{at}- match: {{ prefix: / }}"), &routes);
     let at = " ".repeat(18);
     let lua = format!(
         "{at}- name: envoy.filters.http.lua\n{at}  typed_config:\n\
@@ -151,11 +152,10 @@ impl Gateway {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("threads");
         let plane = runtime.block_on(ControlPlane::with_tls(&authority));
-        let (redis, origin) = (RedisServer::start(), Origin::start());
+        let origin = Origin::start();
         let [proxy_port, http, grpc, debug, metrics] = [(); 5].map(|()| free_port());
         let ports = Ports { proxy: proxy_port, origin: origin.port(), http, grpc };
-        let mut command =
-            service(folder.path(), &ports, [debug, metrics], plane.address.port(), redis.port());
+        let mut command = service(folder.path(), &ports, [debug, metrics], plane.address.port());
         let service = Background::start(&mut command, folder.path(), http);
         let proxy =
             Background::start(&mut proxy(folder.path(), &ports), folder.path(), ports.proxy);
@@ -168,7 +168,6 @@ impl Gateway {
             _proxy: proxy,
             _service: service,
             _origin: origin,
-            _redis: redis,
             _folder: folder,
         }
     }
