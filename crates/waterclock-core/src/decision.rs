@@ -355,6 +355,19 @@ mod parts_tests {
     }
 
     #[test]
+    fn a_blocked_key_has_nothing_left_and_nothing_comes_back() {
+        for policy in policies() {
+            let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
+            let mut state = State::new(&mut words, &mut logs);
+            let blocked = policy.check(&mut state, Timestamp::ZERO, 1).blocked();
+            assert!(!blocked.is_allowed() && blocked.refused_by().is_empty());
+            assert_eq!((blocked.granted(), blocked.retry_after()), (0, None));
+            assert_eq!(blocked.remaining(), Some(0), "{}", policy.name());
+            assert_eq!((blocked.next_unit(), blocked.reset_after()), (None, Duration::ZERO));
+        }
+    }
+
+    #[test]
     fn the_longest_wait_is_not_never() {
         let policy = Policy::from(Limit::per_second(1));
         let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());

@@ -75,7 +75,8 @@ fn soak() {
 /// What came of all rounds.
 #[derive(Default)]
 struct Summary {
-    rounds: BTreeMap<String, u32>,
+    /// By fault: how many rounds, and the longest that a call took.
+    rounds: BTreeMap<String, (u32, Duration)>,
     sources: BTreeMap<String, u64>,
     admitted: u64,
     took: Vec<Duration>,
@@ -83,7 +84,9 @@ struct Summary {
 
 impl Summary {
     fn add(&mut self, fault: Fault, history: &history::History) {
-        *self.rounds.entry(format!("{fault:?}")).or_default() += 1;
+        let (rounds, longest) = self.rounds.entry(format!("{fault:?}")).or_default();
+        *rounds += 1;
+        *longest = history.took().into_iter().fold(*longest, Duration::max);
         for call in history.calls() {
             self.admitted += call.granted;
             *self.sources.entry(call.source).or_default() += 1;
@@ -97,7 +100,9 @@ impl std::fmt::Display for Summary {
         let mut took = self.took.clone();
         took.sort();
         let part = |of: usize| took.get((took.len() * of / 1_000).min(took.len() - 1));
-        writeln!(f, "rounds: {:?}", self.rounds)?;
+        for (fault, (rounds, longest)) in &self.rounds {
+            writeln!(f, "{fault}: {rounds} rounds, longest call {longest:?}")?;
+        }
         writeln!(f, "decisions by source: {:?}; {} units admitted", self.sources, self.admitted)?;
         let (count, middle, p99, most) = (took.len(), part(500), part(990), part(1_000));
         write!(f, "{count} calls answered: median {middle:?}, p99 {p99:?}, longest {most:?}")

@@ -125,3 +125,73 @@ fn is_sound_log(mut entries: impl Iterator<Item = (u64, u64)>) -> bool {
         in_order && total <= MOST
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    use super::*;
+    use crate::store::{Decide as _, Logs};
+    use crate::{
+        EvenSlots, FixedWindow, Gcra, LeakyBucket, MinInterval, Outcome, Quota, RollingWindow,
+        SlidingWindow,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A limit of each kind that admits 3 at once at most, and some of them in every second.
+    fn limits() -> Vec<Limit> {
+        alloc::vec![
+            Gcra::new(3, SECOND).unwrap().into(),
+            LeakyBucket::new(3, 3, SECOND).unwrap().into(),
+            FixedWindow::new(3, SECOND).unwrap().into(),
+            SlidingWindow::new(3, SECOND).unwrap().into(),
+            RollingWindow::new(3, SECOND).unwrap().into(),
+            Quota::new(3, SECOND).unwrap().into(),
+            EvenSlots::new(3, SECOND).unwrap().into(),
+            MinInterval::new(SECOND).unwrap().into(),
+        ]
+    }
+
+    #[test]
+    fn what_a_clock_ahead_wrote_is_used_now_and_comes_back_soon() {
+        let (written, now) = (Timestamp::from_micros(1_000_000_000), Timestamp::from_micros(9));
+        for limit in limits() {
+            let policy = Policy::from(limit);
+            let (mut words, mut logs) = (alloc::vec![0; policy.words()], Logs::new());
+            let mut state = State::new(&mut words, &mut logs);
+            while policy.check(&mut state, written, 1).is_allowed() {}
+            policy.rewind(&mut state, written, now);
+            let refused = policy.check(&mut state, now, 1);
+            assert!(!refused.is_allowed(), "{policy:?}");
+            let retry = refused.retry_after().unwrap();
+            assert!(retry <= 2 * SECOND, "{policy:?}: {retry:?}");
+            let later =
+                Timestamp::from_nanos(now.as_nanos() + u64::try_from(retry.as_nanos()).unwrap());
+            assert!(policy.check(&mut state, later, 1).is_allowed(), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_sound() {
+        let now = Timestamp::from_micros(7);
+        for limit in limits() {
+            let policy = Policy::from(limit);
+            let (mut words, mut logs) = (alloc::vec![0; policy.words()], Logs::new());
+            let mut state = State::new(&mut words, &mut logs);
+            while policy.check(&mut state, now, 1).is_allowed() {}
+            assert!(policy.is_sound(state.view()), "{policy:?}");
+        }
+        for outcomes in [[Outcome::Ok; 2], [Outcome::Error; 2], [Outcome::Ok, Outcome::Error]] {
+            let breaker = ErrorRate::new(5_000, SECOND, 9, SECOND).unwrap();
+            let policy = Policy::from(Limit::from(breaker));
+            let (mut words, mut logs) = (alloc::vec![0; policy.words()], Logs::new());
+            let mut state = State::new(&mut words, &mut logs);
+            for outcome in outcomes {
+                policy.report(&mut state, now, outcome, &1.into());
+            }
+            assert!(policy.is_sound(state.view()), "{outcomes:?}");
+        }
+    }
+}
