@@ -20,7 +20,7 @@ use std::time::Duration;
 use waterclock::{Gcra, Limit};
 use waterclock_config::{Micros, PolicyConfig};
 
-use self::demand::Demand;
+use self::demand::{Client, Demand};
 use self::knob::Knob;
 use self::needs::{BEYOND, needs};
 use self::outliers::first_outlier;
@@ -113,7 +113,28 @@ pub(super) fn advice(
     let knob = |limit| Knob::of(limit, mode, span_us);
     let own = policy.limits().iter().filter_map(knob).map(|knob| (knob.own(), knob));
     let knobs = own.chain(usual.iter().filter_map(knob).map(|knob| (None, knob)));
-    knobs.map(|(own, knob)| advice_for(&demand, &knob, own, kinds)).collect()
+    let knobs: Vec<(Option<u64>, Knob)> = knobs.collect();
+    let needed: Vec<Vec<u64>> = knobs.iter().map(|(_, knob)| needs(&demand, knob)).collect();
+    // Who stands out under one limit is set aside under all: an abuser by the hour sets no limit by the second.
+    let mut aside = vec![false; demand.clients.len()];
+    for ((_, knob), needs) in knobs.iter().zip(&needed) {
+        if let Some(first) = first_that_stands_out(&demand, knob, needs) {
+            aside.iter_mut().zip(needs).for_each(|(aside, need)| *aside |= *need >= first);
+        }
+    }
+    let each = knobs.iter().zip(&needed);
+    each.map(|((own, knob), needs)| advice_for(&demand, knob, *own, (needs, &aside), kinds))
+        .collect()
+}
+
+/// What the least of the clients needs that stand out; none where none does.
+fn first_that_stands_out(demand: &Demand, knob: &Knob, needs: &[u64]) -> Option<u64> {
+    let mut ascending: Vec<(u64, u64)> =
+        needs.iter().zip(&demand.clients).map(|(need, client)| (*need, client.weight)).collect();
+    ascending.sort_unstable();
+    let demands: Vec<(u64, u64)> =
+        ascending.iter().map(|(need, weight)| (knob.demand(*need), *weight)).collect();
+    ascending.get(first_outlier(&demands)).map(|(need, _)| *need)
 }
 
 /// The limits to choose from where there are none yet.
@@ -128,19 +149,21 @@ fn advice_for(
     demand: &Demand,
     knob: &Knob,
     own: Option<u64>,
+    (needs, aside): (&[u64], &[bool]),
     kinds: &HashMap<u64, Kind>,
 ) -> Advice {
-    let needs = needs(demand, knob);
-    let mut ascending: Vec<(u64, u64)> =
-        needs.iter().zip(&demand.clients).map(|(need, client)| (*need, client.weight)).collect();
-    ascending.sort_unstable();
-    let demands: Vec<(u64, u64)> =
-        ascending.iter().map(|(need, weight)| (knob.demand(*need), *weight)).collect();
-    let (others, outliers) = ascending.split_at(first_outlier(&demands));
-    let sum = |some: &[(u64, u64)]| {
-        some.iter().fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight))
+    let clients = || needs.iter().zip(&demand.clients).zip(aside);
+    let weights = |of: &dyn Fn(&Client) -> bool| {
+        let set_aside = clients().filter(|((_, client), aside)| **aside && of(client));
+        set_aside.fold(0, |sum: u64, ((_, client), _)| sum.saturating_add(client.weight))
     };
-    let turns = THOUSANDTHS.map(|share| need_of(share, others, sum(others)));
+    let mut others: Vec<(u64, u64)> = clients()
+        .filter(|(_, aside)| !**aside)
+        .map(|((need, client), _)| (*need, client.weight))
+        .collect();
+    others.sort_unstable();
+    let all = others.iter().fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight));
+    let turns = THOUSANDTHS.map(|share| need_of(share, &others, all));
     let found = |turn: u64| {
         let limit = knob.turned(turn).filter(|_| turn != BEYOND)?;
         Some((knob.number(turn), limit))
@@ -149,26 +172,23 @@ fn advice_for(
         .iter()
         .zip(turns)
         .map(|(share, turn)| Percentile { percent: *share as f64 / 10.0, limit: found(turn) });
-    let largest = (0..needs.len()).max_by_key(|place| (needs[*place], std::cmp::Reverse(*place)));
-    let largest = largest.filter(|_| !outliers.is_empty()).map(|place| {
+    let set_aside = (0..needs.len()).filter(|place| aside[*place]);
+    let largest = set_aside.max_by_key(|place| (needs[*place], std::cmp::Reverse(*place)));
+    let largest = largest.map(|place| {
         let (need, key) = (needs[place], demand.clients[place].key);
         Largest { key, kind: kinds.get(&key).copied(), limit: found(need).map(|(_, limit)| limit) }
-    });
-    let first = outliers.first().map_or(BEYOND, |(need, _)| *need);
-    let many = demand.clients.iter().zip(&needs).filter(|(client, need)| {
-        !outliers.is_empty() && **need >= first && kinds.get(&client.key) == Some(&Kind::ManyAgents)
     });
     let played: Vec<u64> = turns.into_iter().filter(|turn| *turn != BEYOND).collect();
     let turned = knob.turned(1);
     Advice {
         limit: turned.as_ref().map(|limit| limit.name().to_owned()).unwrap_or_default(),
         field: knob.field(),
-        outliers: sum(outliers),
-        many_agents: many.fold(0, |sum, (client, _)| sum.saturating_add(client.weight)),
+        outliers: weights(&|_| true),
+        many_agents: weights(&|client| kinds.get(&client.key) == Some(&Kind::ManyAgents)),
         largest,
         percentiles: percentiles.collect(),
         min_interval: turned.and_then(|limit| limit.min_interval()).map(Micros::from),
-        curve: Curve::new(demand, &needs, knob, (own, &played), kinds),
+        curve: Curve::new(demand, needs, knob, (own, &played), kinds),
     }
 }
 
@@ -217,6 +237,23 @@ mod tests {
         assert_eq!((curve.clients, curve.checks, curve.units), (1_001, 5_996, 5_996));
         let own = &curve.points[curve.current.unwrap()];
         assert_eq!((own.number, own.clients_refused, own.kinds.one_agent), (5, 445, 1));
+    }
+
+    /// It asks for no more at once than visitors do, and by the hour for a hundred times as much.
+    #[test]
+    fn who_stands_out_under_one_limit_sets_no_other() {
+        let limits = ["5/s", "9/1h rolling-window"].map(str::to_owned);
+        let policy = crate::simulate::limits_of_words("example", &limits).unwrap();
+        let mut sample = Sample::default();
+        for client in 0..500 {
+            (0..=client % 5).for_each(|n| sample.add(client, n + 1, client * 1_000, 1));
+        }
+        let scraper = |n: u64| (n / 12 * 3_000_000, n);
+        (0..600).map(scraper).for_each(|(t_us, n)| sample.add(u64::MAX, n + 1, t_us, 1));
+        let found = advice(&policy, sample, &HashMap::new());
+        assert_eq!(found.iter().map(|advice| advice.outliers).collect::<Vec<u64>>(), [1, 1]);
+        assert_eq!(found.iter().map(numbers).collect::<Vec<_>>(), [[Some(5); 3], [Some(5); 3]]);
+        assert!(found.iter().all(|advice| advice.largest.as_ref().unwrap().key == u64::MAX));
     }
 
     #[test]

@@ -6,7 +6,7 @@ const LEAST_CLIENTS: u64 = 20;
 const STEP: u64 = 4;
 
 /// The rule, for people.
-pub(in crate::report) const RULE: &str = "a client stands out if it needs at least 4 times as much as the next one below it, within the 5 % of clients that need most; all above it stand out too; of fewer than 20 clients none does";
+pub(in crate::report) const RULE: &str = "a client stands out if it needs at least 4 times as much of any one limit as the next one below it, within the 5 % of clients that need most; all above it stand out too; of fewer than 20 clients none does";
 
 /// Where the clients begin that are set aside, of needs in ascending order with how many clients have each.
 ///
