@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::resp::Reply;
 
+/// Of a hash.
+type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// Keys and their values.
 #[derive(Clone, Debug, Default)]
 pub struct Keyspace {
@@ -19,7 +22,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 enum Value {
     Text(Vec<u8>),
-    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    Hash(Fields),
     Sorted(BTreeMap<Vec<u8>, f64>),
 }
 
@@ -238,7 +241,7 @@ impl Keyspace {
         }
     }
 
-    fn hash(&mut self, key: &[u8]) -> Result<Option<&mut BTreeMap<Vec<u8>, Vec<u8>>>, String> {
+    fn hash(&mut self, key: &[u8]) -> Result<Option<&mut Fields>, String> {
         match self.entries.get_mut(key).map(|entry| &mut entry.value) {
             Some(Value::Hash(hash)) => Ok(Some(hash)),
             Some(_) => wrong_type(),

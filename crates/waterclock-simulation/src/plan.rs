@@ -390,7 +390,7 @@ impl fmt::Display for Plan {
             }
             match serving.lease {
                 Some(Lease::Units { size, ttl }) => {
-                    writeln!(f, "; leased {size} at a time for {ttl:?}")?
+                    writeln!(f, "; leased {size} at a time for {ttl:?}")?;
                 }
                 _ => writeln!(f)?,
             }

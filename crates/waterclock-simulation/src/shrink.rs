@@ -17,11 +17,11 @@ pub fn shrink(plan: &Plan, plant: Plant, broken: &Broken) -> (History, Broken) {
         let before = best.0.plan.clone();
         for candidate in halves(&before).chain(singles(&before)).chain(simpler(&before)) {
             // Made shorter meanwhile: what is left of the candidates is of the plan before.
-            if size(&candidate) < size(&best.0.plan) {
-                if let Some(found) = fails(&candidate) {
-                    best = found;
-                    break;
-                }
+            if size(&candidate) < size(&best.0.plan)
+                && let Some(found) = fails(&candidate)
+            {
+                best = found;
+                break;
             }
         }
         if best.0.plan == before {

@@ -39,7 +39,7 @@ fn no_configuration_at_all() {
     let promised = format!("would refuse {} of 2,002 clients, ", again["clients_refused"]);
     assert!(headline.contains(&promised), "{promised}: {headline}");
     let first = &json["curves"][0];
-    let start = &first["points"][first["start"].as_u64().unwrap() as usize];
+    let start = &first["points"][usize::try_from(first["start"].as_u64().unwrap()).unwrap()];
     assert_eq!(start["checks_refused"], again["refused"]);
     assert_eq!(
         again["suggestion"],
