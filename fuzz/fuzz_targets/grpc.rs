@@ -51,7 +51,10 @@ fn envoy(path: &str, message: &[u8]) {
         return assert_eq!(status, INVALID_ARGUMENT);
     };
     if status != 0 {
-        return assert!(answer.is_empty() && [INVALID_ARGUMENT, UNFIT].contains(&status), "{status}: {request:?}");
+        return assert!(
+            answer.is_empty() && [INVALID_ARGUMENT, UNFIT].contains(&status),
+            "{status}: {request:?}"
+        );
     }
     let response = RateLimitResponse::decode(&answer[5..]).expect("a response");
     assert_eq!(response.statuses.len(), request.descriptors.len());

@@ -12,7 +12,7 @@ use waterclock_rehearse::fuzzing::events;
 use waterclock_rehearse::trace::{Format, Input, Reading, TimeUnit};
 
 thread_local! {
-    static POLICY: PolicyConfig = Config::read("p", "policies.p.limits = ['5/s']\npolicies.p.tiers.pro.limits = ['9/s']")
+    static POLICY: PolicyConfig = Config::read("p", "policies.p.limits = ['5/s']\npolicies.p.tiers.pro.factor = 2")
         .and_then(|mut config| config.choose(None))
         .expect("valid");
 }

@@ -10,7 +10,12 @@ const DAY: u64 = 86_400 * SECOND;
 /// A policy of one to three limits, and up to twelve calls for one key. With `tick`, all times are multiples of it.
 pub fn case(from: &mut Unstructured<'_>, tick: u64) -> Result<Case> {
     let many = from.int_in_range(1..=3)?;
-    let limits = (0..many).map(|_| limit(from, tick)).collect::<Result<Vec<LimitSpec>>>()?;
+    let limits = (0..many).map(|_| limit(from, tick)).collect::<Result<Vec<LimitSpec>>>();
+    let mut limits = limits?;
+    if let [only] = &mut limits[..] {
+        // It would bound nothing.
+        only.shadow = false;
+    }
     let counts = limits.iter().all(|limit| {
         use Algorithm::{FixedWindow, RollingWindow, SlidingWindow};
         matches!(limit.algorithm, FixedWindow { .. } | SlidingWindow { .. } | RollingWindow { .. })
