@@ -165,7 +165,8 @@ impl Note {
         let units = |n: u64| if n == MOST { cost.unwrap_or(n) } else { n };
         let at = Timestamp::from_micros(from.number()?);
         let granted = units(from.number()?);
-        let mut parts = Vec::with_capacity(self.keys[key].limits);
+        // The number of limits is not to be trusted: nothing is allocated for it.
+        let mut parts = Vec::new();
         for _ in 0..self.keys[key].limits {
             let (part, ends) = (from.number()?, from.number()?);
             let ends = (ends > 0).then(|| Timestamp::from_micros(ends));
@@ -283,5 +284,31 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Option<u64> {
         let number = self.take(NUMBER)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         (number <= NOTHING).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_limits_that_no_policy_has_takes_no_memory() {
+        let key = NotedKey {
+            policy: "p".to_owned(),
+            hash: [b'h'; KEY_LETTERS],
+            definition: Tag::ANY,
+            by: None,
+            limits: 1,
+        };
+        let held = ReservedUnits::new(Timestamp::ZERO, [Some((5, None))]);
+        let mut note = Note {
+            charges: vec![(Cost::from(5), 0)],
+            keys: vec![key],
+            held: vec![HeldUnits { granted: 5, held }],
+            ..Note::default()
+        };
+        assert!(Note::read(&note.write()).is_ok());
+        note.keys[0].limits = usize::try_from(u32::MAX).unwrap();
+        assert!(Note::read(&note.write()).is_err());
     }
 }
