@@ -112,7 +112,7 @@ impl Logs {
         let log = self.open(&mut handle);
         for (stamp, size) in entries.into_iter().filter(|(_, size)| *size > 0) {
             // As they are: what was apart stays apart.
-            log.total += size;
+            log.total = log.total.saturating_add(size);
             log.entries.push_back((stamp, size));
         }
         if log.entries.is_empty() {
@@ -157,13 +157,14 @@ impl Log {
     /// How long until `units` fit beside what still counts then.
     pub(crate) fn wait(&self, now: u64, period: u64, units: u64, limit: u64) -> u64 {
         let (first, used) = self.live(now, period);
-        let mut over = (used + units).saturating_sub(limit);
+        let mut over = used.saturating_add(units).saturating_sub(limit);
         if over == 0 {
             return 0;
         }
         for &(stamp, size) in self.entries.range(first..) {
             if size >= over {
-                return stamp + period - now;
+                // What was read from elsewhere may be out of order, and then not live.
+                return stamp.saturating_add(period).saturating_sub(now);
             }
             over -= size;
         }
@@ -306,6 +307,24 @@ impl Log {
             if *size == 0 {
                 self.entries.pop_back();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_nothing_here_has_written_is_read_without_overflow() {
+        for (pairs, wait) in [
+            ([(1_000, 1), (10, 5)], 0),
+            ([(1_000, u64::MAX), (1_001, u64::MAX)], 100),
+            ([(u64::MAX, 1), (u64::MAX, 1)], u64::MAX - 1_000),
+        ] {
+            let mut logs = Logs::new();
+            let handle = logs.put(pairs);
+            assert_eq!(logs.get(handle).wait(1_000, 100, 1, 1), wait, "{pairs:?}");
         }
     }
 }
