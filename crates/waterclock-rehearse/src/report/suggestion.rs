@@ -58,6 +58,13 @@ impl Report<'_> {
             0 => String::new(),
             outliers => format!("apart from {}, ", counted(outliers, "outlier")),
         };
-        is_known.then(|| format!("nothing; {apart}{what} refuses at most 0.1 % of clients"))
+        let many = match known().map(|advice| advice.many_agents).max().unwrap_or(0) {
+            0 => String::new(),
+            1 => "; one outlier looks like many users behind one address".to_owned(),
+            many => {
+                format!("; {} outliers look like many users behind one address", grouped(many))
+            }
+        };
+        is_known.then(|| format!("nothing; {apart}{what} refuses at most 0.1 % of clients{many}"))
     }
 }

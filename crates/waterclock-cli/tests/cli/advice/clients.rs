@@ -21,11 +21,12 @@ fn no_configuration_at_all() {
         "\"203.0.113.9\"",
         "\"/login\"",
         "\"python-requests/2.31\"",
-        "per-minute: apart from one outlier, 99 % of clients never exceed ",
+        "per-minute: apart from 2 outliers, 99 % of clients never exceed ",
         "to start with, so that 99.9 % of the others never notice\n",
         "per-second: ",
         "per-hour: ",
-        "set aside, as it stands out: \"203.0.113.9\" needs ",
+        "set aside, as they stand out: 2 clients, of which \"203.0.113.9\" needs ",
+        "one of them looks like many users behind one address",
         "(few user agents, or mostly one: one program, or one person)",
         "per-minute at",
         "[policies.api]\n",
@@ -85,6 +86,18 @@ fn the_bot_is_set_aside_and_named() {
         "\nwhat to change: nothing; apart from one outlier, it refuses at most 0.1 % of clients\n",
     ]);
     run.says(&["60/min (now)", "stands out if it needs at least 4 times as much"]);
+}
+
+/// Nobody but those that stand out is refused, and one of them is not what it seems.
+#[test]
+fn an_office_among_the_outliers_is_told() {
+    let place = Place::new().file("access.log", &log());
+    let report = report(&place, &["--limit", "30/m", "--limit", "60/1h rolling-window"]);
+    assert_eq!(
+        report["suggestion"],
+        "nothing; apart from 2 outliers, each limit alone refuses at most 0.1 % of clients; \
+         one outlier looks like many users behind one address"
+    );
 }
 
 /// A limit that hurts visitors: the second line says which number hurts fewer, and it does.
