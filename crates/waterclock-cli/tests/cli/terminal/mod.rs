@@ -36,11 +36,12 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts the binary with a terminal of 100 columns and 30 rows, and nothing of colours in its environment.
     pub(crate) fn run(place: Place, arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&near).unwrap();
         unlockpt(&near).unwrap();
         let name = ptsname(&near, Vec::new()).unwrap();
-        let line = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let line =
+            open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&near, size).unwrap();
         // A session of its own, so that this terminal is its terminal and not that of the tests.
