@@ -12,9 +12,12 @@ use self::oracle::Oracle;
 use self::schedule::Bug;
 use self::world::{Scenario, World};
 
-/// Random schedules: those of the normal test run, or as many as `WATERCLOCK_SCHEDULES` says.
+/// Random schedules: those of the normal test run, or as many as `WATERCLOCK_QUOTA_SCHEDULES` says.
 fn schedules() -> u64 {
-    std::env::var("WATERCLOCK_SCHEDULES").ok().and_then(|many| many.parse().ok()).unwrap_or(4_000)
+    std::env::var("WATERCLOCK_QUOTA_SCHEDULES")
+        .ok()
+        .and_then(|many| many.parse().ok())
+        .unwrap_or(4_000)
 }
 
 fn run(seed: u64, bug: Option<Bug>) -> Result<World, String> {
