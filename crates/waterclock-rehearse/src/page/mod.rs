@@ -110,7 +110,7 @@ impl Page {
     }
 
     /// Lines of a file, which the script gives a button to copy them.
-    pub(crate) fn to_copy(&mut self, text: &str) {
+    pub(crate) fn lines_for_copying(&mut self, text: &str) {
         let lines: Vec<String> = text.lines().map(escaped).collect();
         _ = writeln!(self.body, "<div data-copy><pre>{}</pre></div>", lines.join("\n"));
     }

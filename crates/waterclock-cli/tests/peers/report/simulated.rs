@@ -77,13 +77,14 @@ fn shadow_and_retries() {
     for part in ["honour Retry-After", "ignore it, retry every 1 s"] {
         assert!(told.contains(part), "{part} in {told}");
     }
-    let drawn = browser.run("return document.querySelector('svg').textContent", &[]);
+    let drawn = browser.run("return document.querySelector('svg.waterclock').textContent", &[]);
     let drawn = drawn.as_str().unwrap_or_default();
     assert!(
         drawn.contains("Shadow limits would refuse") && drawn.contains("shadow-refused"),
         "{drawn}"
     );
-    let path = "return document.querySelector('svg path.in-shadow').getAttribute('d').length";
+    let path =
+        "return document.querySelector('svg.waterclock path.in-shadow').getAttribute('d').length";
     assert!(browser.run(path, &[]).as_u64() > Some(20));
     shown.ends_well();
 }
@@ -96,7 +97,7 @@ fn hostile_keys_are_text() {
     let trace: String = (0..40).map(line).collect();
     let shown = simulated(&["5/s", "--arrivals", "trace.jsonl"], &trace);
     let browser = &shown.browser;
-    let drawn = browser.run("return document.querySelector('svg').textContent", &[]);
+    let drawn = browser.run("return document.querySelector('svg.waterclock').textContent", &[]);
     let drawn = drawn.as_str().unwrap_or_default();
     assert!(drawn.contains("<script>window.pwned=1</script>\\u{202e}gnp"), "{drawn}");
     assert_eq!(browser.run("return typeof window.pwned", &[]), "undefined");

@@ -18,7 +18,7 @@ pub(super) fn advice(page: &mut Page, report: &Value, extent: &str) {
         let but = if outliers.is_some() { " but the outliers" } else { "" };
         let within = if list(report, "limits").count() > 1 { "each limit alone" } else { "it" };
         page.heading(&format!("To start with: 99.9 % of clients{but} stay within {within}"));
-        page.to_copy(policy);
+        page.lines_for_copying(policy);
     }
     for advice in &all {
         page.group("advice", |page| one_advice(page, advice));
