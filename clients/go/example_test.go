@@ -263,7 +263,7 @@ func ExampleClient_PutPolicy() {
 	defer client.Close()
 
 	err := client.PutPolicy(ctx, "signup", map[string]any{
-		"limits": []any{"5/m", map[string]any{"algorithm": "quota", "limit": 50, "per": "1d"}},
+		"limits": []any{"5/m", map[string]any{"algorithm": "rolling-window", "limit": 50, "per": "1d"}},
 	})
 	if err != nil {
 		log.Fatal(err)
