@@ -134,7 +134,7 @@ fn random_limits(random: &mut fastrand::Rng) -> String {
     format!("limits = [{}]", limits.join(", "))
 }
 
-/// Whatever changes and whoever asks: a client's first change has no calls before it that explain it, so there is a rule
+/// For every change and every client: a client's first change has no calls before it that explain it, so there is a rule
 /// for each, and every change is explained.
 #[test]
 fn every_change_has_a_reason() {

@@ -1,4 +1,4 @@
-//! What servers and Redis take when nobody calls.
+//! What servers and Redis take when no client calls.
 
 use std::fmt;
 use std::fs;

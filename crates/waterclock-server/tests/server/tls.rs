@@ -69,7 +69,7 @@ async fn first_words(
     heard
 }
 
-/// Envoy speaks no more than 1.2 to what it calls, unless it is told to; Envoy Gateway does not.
+/// Envoy offers at most 1.2 to its upstreams by default, and Envoy Gateway does not configure more.
 #[tokio::test]
 async fn both_versions_of_tls_are_spoken() {
     let Scene { authority, server, .. } = &scene(false, Patience::default()).await;

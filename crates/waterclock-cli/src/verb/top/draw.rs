@@ -439,7 +439,7 @@ mod tests {
         let _ = view.take(News::Snapshot { snapshot: snapshot(64), json: String::new(), more });
         let line = "\ndemo (burst: 30/min, capacity 5): 12,345 allowed, 5 refused, ";
         assert!(shown(&view, 100, 24).contains(line));
-        // They stay until others are told.
+        // They stay until the server sends others.
         let more = More::default();
         let _ = view.take(News::Snapshot { snapshot: snapshot(65), json: String::new(), more });
         assert!(shown(&view, 100, 24).contains(line));

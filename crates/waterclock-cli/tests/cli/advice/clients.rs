@@ -88,7 +88,7 @@ fn the_bot_is_set_aside_and_named() {
     run.says(&["60/min (now)", "stands out if it needs at least 4 times as much"]);
 }
 
-/// Nobody but those that stand out is refused, and one of them is not what it seems.
+/// Only clients that stand out are refused, and one of them looks like an office.
 #[test]
 fn an_office_among_the_outliers_is_told() {
     let place = Place::new().file("access.log", &log());
