@@ -45,7 +45,7 @@ const MORE_KIB: u64 = 8 * 1_024;
 const MORE_REDIS_BYTES: u64 = 8 << 20;
 /// Files are looked at every few seconds, by threads that stay for ten seconds afterwards.
 const MORE_THREADS: u64 = 2;
-/// Names of servers that were alive in the last ten seconds are kept in up to so many keys.
+/// The definition of the policy that a reload brings is kept, and the names of the servers.
 const MORE_KEYS: i64 = 2;
 
 impl Baseline {
@@ -69,8 +69,12 @@ impl Baseline {
         loop {
             let now = Self::of(stage);
             let compared = self.compare(&now);
-            if compared.is_ok() || left.is_zero() {
+            if compared.is_ok() {
                 return (now, compared);
+            }
+            if left.is_zero() {
+                let keys = format!("{:?}", stage.redis.command(&["KEYS", "*"]));
+                return (now, compared.map_err(|why| format!("{why}; keys: {keys}")));
             }
             sleep(pause);
             left = left.saturating_sub(pause);

@@ -88,7 +88,7 @@ impl Fault {
                 redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
                 sleep(WHILE / 3);
             }),
-            Fault::GoodReload => good_reload(work, rng),
+            Fault::GoodReload => good_reload(work),
             Fault::BadReload => bad_reload(work, server),
             Fault::ServerRestarted => {
                 server.stop();
@@ -119,9 +119,9 @@ impl Fault {
     }
 }
 
-/// A policy more, which must be there soon, and gone again.
-fn good_reload(work: &Work<'_>, rng: &mut Rng) {
-    let name = format!("more-{}", rng.u32(..));
+/// A policy more, which must be there soon, and gone again. Always the same: Redis keeps its definition.
+fn good_reload(work: &Work<'_>) {
+    let name = "more";
     let text = work.stage.configuration(&format!("[policies.{name}]\nlimits = [\"9/s\"]\n"));
     work.stage.servers.iter().for_each(|server| server.write(&text));
     for (status, text) in [(200, None), (404, Some(work.stage.configuration("")))] {
