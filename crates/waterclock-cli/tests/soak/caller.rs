@@ -13,10 +13,10 @@ use serde_json::Value;
 use self::grpc::Grpc;
 pub(crate) use self::http::Http;
 use self::resp::Resp;
-use crate::history::History;
+use crate::history::{History, Took};
 use crate::server::Server;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Face {
     Http,
     Grpc,
@@ -128,7 +128,7 @@ impl Caller {
 
     fn call<T>(
         &mut self,
-        what: &str,
+        what: &'static str,
         ask: impl FnOnce(&mut Wire) -> Result<T, Miss>,
     ) -> Result<T, Miss> {
         let asked = self.history.now();
@@ -147,7 +147,8 @@ impl Caller {
             }
             said => {
                 self.wire = Some((wire, opened));
-                self.history.answered(self.history.now() - asked);
+                let lasted = self.history.now() - asked;
+                self.history.answered(Took { lasted, invoked: asked, what, face: self.face });
                 said
             }
         }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use waterclock::{Clock, MonotonicClock};
 
+use crate::caller::Face;
+
 /// An answer to one check or wait. Instants are counted from the start of the round.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -17,13 +19,23 @@ pub(crate) struct Call {
     pub(crate) source: String,
 }
 
+/// How long an answer of any kind took; the longest is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Took {
+    pub(crate) lasted: Duration,
+    /// Since the start of the round.
+    pub(crate) invoked: Duration,
+    pub(crate) what: &'static str,
+    pub(crate) face: Face,
+}
+
 /// From one instant to another.
 pub(crate) type Span = (Duration, Duration);
 
 #[derive(Debug, Default)]
 struct Inner {
     calls: Vec<Call>,
-    took: Vec<Duration>,
+    took: Vec<Took>,
     losses: Vec<Span>,
     complaints: Vec<String>,
 }
@@ -51,8 +63,7 @@ impl History {
         self.inner().calls.push(call);
     }
 
-    /// An answer of any kind came after so long.
-    pub(crate) fn answered(&self, took: Duration) {
+    pub(crate) fn answered(&self, took: Took) {
         self.inner().took.push(took);
     }
 
@@ -73,7 +84,7 @@ impl History {
         self.inner().calls.clone()
     }
 
-    pub(crate) fn took(&self) -> Vec<Duration> {
+    pub(crate) fn took(&self) -> Vec<Took> {
         self.inner().took.clone()
     }
 

@@ -23,6 +23,7 @@ use waterclock::{Clock, MonotonicClock};
 
 use crate::baseline::Baseline;
 use crate::fault::{FAULTS, Fault};
+use crate::history::Took;
 use crate::stage::Stage;
 
 /// How long what was taken may take to be given back: a little longer than the record of a key whose block was lifted.
@@ -76,7 +77,7 @@ fn soak() {
 #[derive(Default)]
 struct Summary {
     /// By fault: how many rounds, and the longest that a call took.
-    rounds: BTreeMap<String, (u32, Duration)>,
+    rounds: BTreeMap<String, (u32, Option<Took>)>,
     sources: BTreeMap<String, u64>,
     admitted: u64,
     took: Vec<Duration>,
@@ -86,12 +87,13 @@ impl Summary {
     fn add(&mut self, fault: Fault, history: &history::History) {
         let (rounds, longest) = self.rounds.entry(format!("{fault:?}")).or_default();
         *rounds += 1;
-        *longest = history.took().into_iter().fold(*longest, Duration::max);
+        let took = history.took();
+        *longest = took.iter().copied().max().max(*longest);
         for call in history.calls() {
             self.admitted += call.granted;
             *self.sources.entry(call.source).or_default() += 1;
         }
-        self.took.extend(history.took());
+        self.took.extend(took.iter().map(|took| took.lasted));
     }
 }
 
@@ -101,7 +103,14 @@ impl std::fmt::Display for Summary {
         took.sort();
         let part = |of: usize| took.get((took.len() * of / 1_000).min(took.len() - 1));
         for (fault, (rounds, longest)) in &self.rounds {
-            writeln!(f, "{fault}: {rounds} rounds, longest call {longest:?}")?;
+            write!(f, "{fault}: {rounds} rounds")?;
+            if let Some(Took { lasted, invoked, what, face }) = longest {
+                write!(
+                    f,
+                    ", longest call {lasted:?}: a {what} over {face:?}, {invoked:?} into the round"
+                )?;
+            }
+            writeln!(f)?;
         }
         writeln!(f, "decisions by source: {:?}; {} units admitted", self.sources, self.admitted)?;
         let (count, middle, p99, most) = (took.len(), part(500), part(990), part(1_000));
