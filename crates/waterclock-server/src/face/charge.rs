@@ -4,11 +4,33 @@ use std::borrow::Cow;
 
 use waterclock::{Cost, CostError, Factor, UnknownTier, Verb};
 
-use crate::engine::{BadKey, Check, Plan, TIER, UnknownPolicy};
+use crate::engine::{ActivePolicy, BadKey, Check, Plan, TIER, UnknownPolicy};
+
+/// Finds the policies that the checks of one call name: mostly that of the check before.
+pub(super) struct Finder<'a> {
+    plan: &'a Plan,
+    last: Option<&'a ActivePolicy>,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Finder<'a> {
+        Finder { plan, last: None }
+    }
+
+    #[inline]
+    pub(super) fn find(&mut self, name: &str) -> Result<&'a ActivePolicy, UnknownPolicy> {
+        if let Some(last) = self.last.filter(|last| last.name() == name) {
+            return Ok(last);
+        }
+        let found: &ActivePolicy = self.plan.find(name)?;
+        self.last = Some(found);
+        Ok(found)
+    }
+}
 
 /// One charge as a caller names it.
 pub(super) struct Asked<'a> {
-    pub(super) policy: &'a str,
+    pub(super) policy: &'a ActivePolicy,
     pub(super) key: Option<&'a [u8]>,
     /// Goes before the field of this name.
     pub(super) tier: Option<&'a str>,
@@ -63,11 +85,10 @@ impl<'a> Asked<'a> {
     #[inline]
     pub(super) fn check(
         self,
-        plan: &'a Plan,
         verb: Verb,
         fields: Option<impl Fn(&str) -> Option<Cow<'a, str>>>,
     ) -> Result<Check<'a>, WrongCharge> {
-        let policy = plan.find(self.policy)?;
+        let policy = self.policy;
         let key = match (self.key, &fields) {
             (Some(key), None) => policy.key(key)?,
             (None, Some(fields)) => policy.key_of_fields(fields)?,

@@ -57,9 +57,11 @@ impl<'a> Charges<'a> {
         }
     }
 
-    /// The name of each charge's policy.
+    /// The names of the charges' policies; the same in a row once.
     pub(super) fn policies(&self) -> impl Iterator<Item = &str> {
-        self.as_slice().iter().map(|charge| &*charge.policy.0)
+        let mut last = None;
+        let names = self.as_slice().iter().map(|charge| &*charge.policy.0);
+        names.filter(move |name| last.replace(*name) != Some(*name))
     }
 }
 
@@ -225,7 +227,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
 impl<'a> CheckBody<'a> {
     pub(super) fn read(body: &'a [u8], verbs: Verbs) -> Result<CheckBody<'a>, Problem> {
-        let read = serde_json::from_slice::<Body<'a>>(body).ok().and_then(Body::into_checks);
+        // Validated at once, and not once for each text in it.
+        let text = str::from_utf8(body).ok();
+        let read = text.and_then(|text| serde_json::from_str::<Body<'a>>(text).ok()?.into_checks());
         let Some(parsed) = read.filter(|parsed| parsed.options.fits(verbs)) else {
             return Err(explain(body, verbs));
         };

@@ -9,12 +9,12 @@ use waterclock::{Cost, Outcome, StoreError, Verb};
 use waterclock_http::HeaderFields;
 
 use super::body::{Charge, Charges, CheckBody, Verbs};
-use super::json::{self, FIELDS, FieldSet};
+use super::field_set::FieldSet;
+use super::json;
 use super::problem::{PROBLEM_JSON, Problem, without_hosts, written};
-use super::query::Query;
 use super::request::{Call, Checks, Question};
 use crate::engine::{Check, Engine, Plan, Reply};
-use crate::face::charge::{Asked, takes_outcomes};
+use crate::face::charge::{Asked, Finder, takes_outcomes};
 use crate::observe::Face;
 use crate::otlp::{Span, traced};
 use waterclock_config::{DecisionLine, FactorJson};
@@ -52,24 +52,12 @@ async fn answer_untraced(
     question: Question<'_>,
 ) -> Result<http::Response<Bytes>, Problem> {
     let fields = match (verb, question.query) {
-        (Verb::Check | Verb::Peek, Some(query)) => fields(query)?,
+        (Verb::Check | Verb::Peek, Some(query)) => FieldSet::of_query(query)?,
         _ => FieldSet::ALL,
     };
     let body = CheckBody::read(question.body, Verbs::Decide)?;
     let plan = engine.plan_knowing(body.charges.policies()).await;
     decide(engine, &plan, verb, &body.charges, (question.headers, fields)).await
-}
-
-/// The fields of decisions that a caller asks for, as `fields=allowed,retry_after_us`.
-fn fields(query: &str) -> Result<FieldSet, Problem> {
-    const FIELDS_OF: &str = "fields";
-    let query = Query::read(query);
-    let Some(names) = query.get_once(FIELDS_OF)? else { return Ok(FieldSet::ALL) };
-    FieldSet::parse(&names).map_err(|unknown| {
-        let unknown: String = unknown.chars().take(64).collect();
-        let known = FIELDS.join(", ");
-        Problem::bad(FIELDS_OF, format!("`fields` has no field `{unknown}`; there are {known}"))
-    })
 }
 
 /// An outcome for error-rate limits, or a cost that is known only now.
@@ -133,28 +121,35 @@ pub(super) fn to_checks<'a>(
     verb: Verb,
     charges: &'a Charges<'_>,
 ) -> Result<(Vec<Check<'a>>, bool), Problem> {
+    let mut policies = Finder::new(plan);
     match charges {
-        Charges::One(charge) => Ok((vec![to_check(plan, verb, charge)?], true)),
+        Charges::One(charge) => Ok((vec![to_check(&mut policies, verb, charge)?], true)),
         Charges::Several { charges, .. } => {
-            let check = |(at, charge)| {
-                to_check(plan, verb, charge).map_err(|problem: Problem| problem.in_check(at))
-            };
-            Ok((charges.iter().enumerate().map(check).collect::<Result<_, _>>()?, false))
+            let mut checks = Vec::with_capacity(charges.len());
+            for (at, charge) in charges.iter().enumerate() {
+                let check = to_check(&mut policies, verb, charge);
+                checks.push(check.map_err(|problem| problem.in_check(at))?);
+            }
+            Ok((checks, false))
         }
     }
 }
 
-fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Check<'a>, Problem> {
+fn to_check<'a>(
+    policies: &mut Finder<'a>,
+    verb: Verb,
+    charge: &'a Charge<'_>,
+) -> Result<Check<'a>, Problem> {
     let factor = charge.factor.map(FactorJson::factor).transpose();
     let asked = Asked {
-        policy: &charge.policy.0,
+        factor: factor.map_err(|error| Problem::bad("factor", error.to_string()))?,
+        policy: policies.find(&charge.policy.0)?,
         key: charge.key.as_ref().map(|key| key.0.as_bytes()),
         tier: charge.tier.as_ref().map(|tier| &*tier.0),
-        factor: factor.map_err(|error| Problem::bad("factor", error.to_string()))?,
         cost: charge.cost.as_ref(),
     };
     let fields = charge.fields.as_ref();
-    Ok(asked.check(plan, verb, fields.map(|fields| |name: &str| fields.get(name)))?)
+    Ok(asked.check(verb, fields.map(|fields| |name: &str| fields.get(name)))?)
 }
 
 /// One decision, or several that were made together.
@@ -200,24 +195,36 @@ struct EachReply<'a> {
 impl Serialize for EachReply<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let replies = self.checks.iter().zip(self.replies);
-        serializer.collect_seq(replies.map(|(check, reply)| match reply {
-            Ok(reply) => DecisionOrError::Decision(reply.line(check)),
-            Err(error) => DecisionOrError::Error {
-                policy: check.policy.name(),
-                cost: &check.cost,
-                allowed: false,
-                error: without_hosts(error),
-            },
-        }))
+        serializer.collect_seq(replies.map(|(check, reply)| ReplyLine { check, reply }))
+    }
+}
+
+/// A decision, or an error in its place.
+struct ReplyLine<'a> {
+    check: &'a Check<'a>,
+    reply: &'a Result<Reply, StoreError>,
+}
+
+impl Serialize for ReplyLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ReplyLine { check, reply } = self;
+        match reply {
+            Ok(reply) => reply.line(check).serialize(serializer),
+            Err(error) => {
+                let (policy, cost) = (check.policy.name(), &check.cost);
+                let error = without_hosts(error);
+                ErrorLine { policy, cost, allowed: false, error }.serialize(serializer)
+            }
+        }
     }
 }
 
 #[derive(Serialize)]
-#[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "errors are rare")]
-enum DecisionOrError<'a> {
-    Decision(DecisionLine<'a>),
-    Error { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },
+struct ErrorLine<'a> {
+    policy: &'a str,
+    cost: &'a Cost,
+    allowed: bool,
+    error: String,
 }
 
 async fn decide_each(

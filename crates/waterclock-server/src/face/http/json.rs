@@ -10,69 +10,14 @@ use std::fmt;
 use serde::ser::{Error, Impossible, SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
+use super::field_set::FieldSet;
+
 /// Room for one decision with two limits, so that the answer to one check does not grow step by step.
 const ROOM: usize = 640;
 /// The most bytes that are reserved for an answer: callers may want few of its fields.
 const MOST_ROOM: usize = 16 * 1_024;
 /// The type whose fields a caller can choose.
 const DECISION: &str = "DecisionLine";
-
-/// Fields of a decision; all of them where a caller names none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FieldSet(Option<u32>);
-
-macro_rules! fields {
-    ($($name:literal: $at:literal,)*) => {
-        /// The fields of a decision that callers can name, in the order in which answers have them.
-        pub(super) const FIELDS: [&str; 17] = [$($name),*];
-
-        /// The bit of a field; 0 if there is none. Inlined, so that the compiler knows it where it knows the name.
-        #[inline(always)]
-        fn bit(field: &str) -> u32 {
-            match field {
-                $($name => 1 << $at,)*
-                _ => 0,
-            }
-        }
-    };
-}
-
-fields! {
-    "key": 0,
-    "cost": 1,
-    "allowed": 2,
-    "granted": 3,
-    "limit": 4,
-    "remaining": 5,
-    "retry_after_us": 6,
-    "next_unit_us": 7,
-    "reset_after_us": 8,
-    "refused_by": 9,
-    "shadow_refused_by": 10,
-    "next_same_us": 11,
-    "counter": 12,
-    "policy": 13,
-    "source": 14,
-    "limits": 15,
-    "limit_info": 16,
-}
-
-impl FieldSet {
-    pub(super) const ALL: FieldSet = FieldSet(None);
-
-    /// Reads names that are separated by commas. The error is the first that is unknown.
-    pub(super) fn parse(names: &str) -> Result<FieldSet, &str> {
-        names.split(',').try_fold(FieldSet(Some(0)), |FieldSet(set), name| {
-            let bit = Some(bit(name)).filter(|bit| *bit != 0).ok_or(name)?;
-            Ok(FieldSet(set.map(|set| set | bit)))
-        })
-    }
-
-    #[inline(always)]
-    fn contains(self, field: &str) -> bool {
-        self.0.is_none_or(|set| set & bit(field) != 0)
-    }
-}
 
 /// An answer as JSON, with these fields of each decision. `decisions`: how many it has, about.
 pub(super) fn write<T: Serialize>(answer: &T, fields: FieldSet, decisions: usize) -> Vec<u8> {
@@ -126,11 +71,7 @@ impl Error for Unsupported {
 impl Writer {
     #[inline]
     fn text(&mut self, text: &str) {
-        // To the end in any case, so that the compiler takes several bytes at a time.
-        let needs_escape = text.bytes().fold(false, |needs_escape, byte| {
-            needs_escape | (byte < b' ') | (byte == b'"') | (byte == b'\\')
-        });
-        if needs_escape {
+        if needs_escape(text.as_bytes()) {
             // Writing to a Vec does not fail.
             _ = serde_json::to_writer(&mut self.bytes, text);
             return;
@@ -147,38 +88,59 @@ impl Writer {
     }
 }
 
-/// A list or an object that is being written. A comma follows each member; the end takes the place of the last.
+/// Whether a text cannot be written as it is: it has a control character, a quotation mark or a backslash.
+///
+/// Most texts are short, so it takes eight bytes at a time; the last eight may overlap others.
+#[inline]
+fn needs_escape(text: &[u8]) -> bool {
+    let Some(last) = text.last_chunk() else {
+        let mut padded = [b' '; 8];
+        padded[..text.len()].copy_from_slice(text);
+        return any_needs_escape(&padded);
+    };
+    any_needs_escape(last) || text.as_chunks().0.iter().any(any_needs_escape)
+}
+
+/// The same for eight bytes, each in its place of a word: the highest bit of a byte is set where the byte is below the one
+/// that is subtracted, and of the lowest such byte, it is set for no other reason.
+#[inline]
+fn any_needs_escape(bytes: &[u8; 8]) -> bool {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    let word = u64::from_ne_bytes(*bytes);
+    let has_less = |word: u64, than: u8| word.wrapping_sub(EACH * u64::from(than)) & !word;
+    let is = |byte: u8| has_less(word ^ EACH * u64::from(byte), 1);
+    (has_less(word, b' ') | is(b'"') | is(b'\\')) & EACH << 7 != 0
+}
+
+/// A list or an object that is being written. A comma precedes each member; that of the first becomes the start.
 struct Members<'w> {
     writer: &'w mut Writer,
+    /// Where the start is, once there is a member.
+    at: usize,
+    start: u8,
     end: u8,
     fields: FieldSet,
 }
 
 impl<'w> Members<'w> {
     #[inline]
-    fn new(writer: &'w mut Writer, start: u8, end: u8, fields: FieldSet) -> Members<'w> {
-        writer.bytes.push(start);
-        Members { writer, end, fields }
-    }
-
-    #[inline]
-    fn member<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unsupported> {
-        value.serialize(&mut *self.writer)?;
-        self.writer.bytes.push(b',');
-        Ok(())
+    fn new(writer: &'w mut Writer, [start, end]: [u8; 2], fields: FieldSet) -> Members<'w> {
+        let at = writer.bytes.len();
+        Members { writer, at, start, end, fields }
     }
 
     #[inline]
     fn close(self) {
-        match self.writer.bytes.last_mut() {
-            Some(comma @ b',') => *comma = self.end,
-            _ => self.writer.bytes.push(self.end),
+        match self.writer.bytes.get_mut(self.at) {
+            Some(comma) => *comma = self.start,
+            None => self.writer.bytes.push(self.start),
         }
+        self.writer.bytes.push(self.end);
     }
 }
 
 /// The longest name of a field that is written in one piece.
-const MAX_NAME: usize = 29;
+const MAX_NAME: usize = 28;
 
 impl SerializeStruct for Members<'_> {
     type Ok = ();
@@ -194,15 +156,16 @@ impl SerializeStruct for Members<'_> {
         if !self.fields.contains(name) {
             return Ok(());
         }
-        let end = name.len() + 1;
+        let end = name.len() + 2;
         if name.len() > MAX_NAME {
             return Err(Unsupported);
         }
-        let mut piece = [b'"'; MAX_NAME + 3];
-        piece[1..end].copy_from_slice(name.as_bytes());
+        let mut piece = [b'"'; MAX_NAME + 4];
+        piece[0] = b',';
+        piece[2..end].copy_from_slice(name.as_bytes());
         piece[end + 1] = b':';
         self.writer.bytes.extend_from_slice(&piece[..end + 2]);
-        self.member(value)
+        value.serialize(&mut *self.writer)
     }
 
     #[inline]
@@ -218,7 +181,8 @@ impl SerializeSeq for Members<'_> {
 
     #[inline]
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unsupported> {
-        self.member(value)
+        self.writer.bytes.push(b',');
+        value.serialize(&mut *self.writer)
     }
 
     #[inline]
@@ -233,6 +197,7 @@ impl SerializeMap for Members<'_> {
     type Error = Unsupported;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Unsupported> {
+        self.writer.bytes.push(b',');
         let start = self.writer.bytes.len();
         key.serialize(&mut *self.writer)?;
         if self.writer.bytes.get(start) != Some(&b'"') {
@@ -243,7 +208,7 @@ impl SerializeMap for Members<'_> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unsupported> {
-        self.member(value)
+        value.serialize(&mut *self.writer)
     }
 
     fn end(self) -> Result<(), Unsupported> {
@@ -274,13 +239,21 @@ impl<'w> Serializer for &'w mut Writer {
 
     #[inline]
     fn serialize_bool(self, value: bool) -> Result<(), Unsupported> {
-        self.bytes.extend_from_slice(if value { b"true" } else { b"false" });
+        // Each of a known length, which is copied without a call.
+        match value {
+            true => self.bytes.extend_from_slice(b"true"),
+            false => self.bytes.extend_from_slice(b"false"),
+        }
         Ok(())
     }
 
     #[inline]
     fn serialize_u64(self, value: u64) -> Result<(), Unsupported> {
-        self.number(value);
+        match u8::try_from(value) {
+            // As most costs and waits are.
+            Ok(digit @ 0..=9) => self.bytes.push(b'0' + digit),
+            _ => self.number(value),
+        }
         Ok(())
     }
 
@@ -332,17 +305,17 @@ impl<'w> Serializer for &'w mut Writer {
 
     #[inline]
     fn serialize_seq(self, _: Option<usize>) -> Result<Members<'w>, Unsupported> {
-        Ok(Members::new(self, b'[', b']', FieldSet::ALL))
+        Ok(Members::new(self, *b"[]", FieldSet::ALL))
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Members<'w>, Unsupported> {
-        Ok(Members::new(self, b'{', b'}', FieldSet::ALL))
+        Ok(Members::new(self, *b"{}", FieldSet::ALL))
     }
 
     #[inline]
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members<'w>, Unsupported> {
         let fields = if name == DECISION { self.fields } else { FieldSet::ALL };
-        Ok(Members::new(self, b'{', b'}', fields))
+        Ok(Members::new(self, *b"{}", fields))
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -379,6 +352,7 @@ mod tests {
     use waterclock::{Charge, HeaderStyle, ManualClock, MemoryStore, Policy, Store, Verb};
     use waterclock_config::{Config, DecisionLine};
 
+    use super::super::field_set::FIELDS;
     use super::*;
 
     const POLICIES: &str = r#"
@@ -430,6 +404,19 @@ limits = ["1/h sliding-window"]
         // What decisions do not contain is written all the same.
         for odd in [json!({ "a": [1.5, null, -3, {}], "": [] }), json!("\u{0}"), json!(u64::MAX)] {
             assert_eq!(write(&odd, FieldSet::ALL, 1), odd.to_string().into_bytes());
+        }
+    }
+
+    #[test]
+    fn an_escape_is_found_wherever_it_is() {
+        let odd = (0..=u8::MAX).map(char::from).chain(['\u{2028}', '😀']);
+        for (odd, length) in odd.flat_map(|odd| (0..=17).map(move |length| (odd, length))) {
+            for at in 0..=length {
+                let (before, after) = ("~".repeat(at), "!".repeat(length - at));
+                let text = format!("{before}{odd}{after}");
+                let written = write(&text, FieldSet::ALL, 1);
+                assert_eq!(written, serde_json::to_vec(&text).unwrap());
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod authorize;
 mod body;
 mod check;
 mod connection;
+mod field_set;
 mod history;
 mod json;
 mod keys;

@@ -16,7 +16,7 @@ use waterclock_config::Micros;
 
 use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_checks, write_headers};
-use super::json::FieldSet;
+use super::field_set::FieldSet;
 use super::problem::{Problem, json};
 use super::request::{Call, Checks, PathOf};
 use crate::engine::{Check, Engine, Holding, Reservation, Terms};

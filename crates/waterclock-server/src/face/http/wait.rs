@@ -14,7 +14,8 @@ use waterclock_config::Micros;
 
 use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_checks, write_headers};
-use super::json::{self, FieldSet};
+use super::field_set::FieldSet;
+use super::json;
 use super::problem::{Problem, written};
 use super::request::{Call, Checks};
 use crate::connections::Guest;

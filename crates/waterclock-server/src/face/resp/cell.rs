@@ -85,11 +85,15 @@ fn check_length(key: &[u8]) -> Result<(), String> {
 
 #[inline]
 fn integer(argument: &[u8]) -> Result<i64, String> {
-    // The usual case: digits that cannot overflow.
-    if let 1..=18 = argument.len()
-        && argument.iter().all(u8::is_ascii_digit)
-    {
-        return Ok(argument.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')));
+    // The usual case: so few bytes that nothing overflows, whatever they are.
+    if let 1..=17 = argument.len() {
+        let (number, is_number) = argument.iter().fold((0, true), |(number, is_number), byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (number * 10 + i64::from(digit), is_number & (digit <= 9))
+        });
+        if is_number {
+            return Ok(number);
+        }
     }
     let number = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| format!("Cell error: Couldn't parse as integer: {}", shown(argument, 128)))
@@ -143,4 +147,19 @@ pub(super) fn del<'t>(
         reply.integer(deleted);
         Ok(reply)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::integer;
+
+    #[test]
+    fn integers_are_those_of_the_standard_library() {
+        let lengths = (0..24).flat_map(|length| ["9", "0", "\u{7f}"].map(|one| one.repeat(length)));
+        let odd = ["-1", "+7", "--1", "12a", "a12", "9223372036854775807", "9223372036854775808"];
+        for text in lengths.chain(odd.map(str::to_owned)) {
+            assert_eq!(integer(text.as_bytes()).ok(), text.parse().ok(), "{text}");
+        }
+        assert!(integer(&[u8::MAX; 17]).is_err());
+    }
 }

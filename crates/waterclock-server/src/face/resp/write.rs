@@ -72,11 +72,16 @@ impl Replies {
 
     #[inline]
     pub(super) fn integer(&mut self, number: i64) {
-        self.line(b':', itoa::Buffer::new().format(number).as_bytes());
+        match number {
+            0.. => self.head(b':', number.unsigned_abs()),
+            // As redis-cell has it where there is nothing to wait for.
+            -1 => self.bytes.extend_from_slice(b":-1\r\n"),
+            _ => self.line(b':', itoa::Buffer::new().format(number).as_bytes()),
+        }
     }
 
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
-        self.head(b'$', bytes.len());
+        self.head(b'$', bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
     }
@@ -86,7 +91,7 @@ impl Replies {
         if !self.resp3 {
             return self.bulk(text.as_bytes());
         }
-        self.head(b'=', text.len() + 4);
+        self.head(b'=', text.len() as u64 + 4);
         self.bytes.extend_from_slice(b"txt:");
         self.bytes.extend_from_slice(text.as_bytes());
         self.bytes.extend_from_slice(b"\r\n");
@@ -99,12 +104,12 @@ impl Replies {
     /// The head of an array of so many values.
     #[inline]
     pub(super) fn array(&mut self, len: usize) {
-        self.head(b'*', len);
+        self.head(b'*', len as u64);
     }
 
     /// The head of a map of so many pairs.
     pub(super) fn map(&mut self, len: usize) {
-        if self.resp3 { self.head(b'%', len) } else { self.head(b'*', len * 2) }
+        if self.resp3 { self.head(b'%', len as u64) } else { self.array(len * 2) }
     }
 
     /// A name and its value in a map.
@@ -113,8 +118,13 @@ impl Replies {
         self.bulk(value.as_bytes());
     }
 
-    fn head(&mut self, kind: u8, len: usize) {
-        self.line(kind, itoa::Buffer::new().format(len).as_bytes());
+    #[inline]
+    fn head(&mut self, kind: u8, number: u64) {
+        match u8::try_from(number) {
+            // Of a known length, which is copied without a call.
+            Ok(digit @ 0..=9) => self.bytes.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
+            _ => self.line(kind, itoa::Buffer::new().format(number).as_bytes()),
+        }
     }
 
     #[inline]
@@ -122,5 +132,26 @@ impl Replies {
         self.bytes.push(kind);
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Replies;
+
+    #[test]
+    fn short_numbers_are_written_like_long_ones() {
+        for number in [i64::MIN, -11, -10, -2, -1, 0, 1, 9, 10, 11, i64::MAX] {
+            let mut replies = Replies::default();
+            replies.integer(number);
+            assert_eq!(replies.bytes(), format!(":{number}\r\n").as_bytes());
+        }
+        for length in [0, 9, 10] {
+            let mut replies = Replies::default();
+            replies.array(length);
+            replies.bulk(&vec![b'x'; length]);
+            let text = "x".repeat(length);
+            assert_eq!(replies.bytes(), format!("*{length}\r\n${length}\r\n{text}\r\n").as_bytes());
+        }
     }
 }

@@ -114,7 +114,7 @@ impl<'a> Request<'a> {
     pub(super) fn check<'r>(&'r self, plan: &'r Plan, verb: Verb) -> Result<Check<'r>, Status> {
         let Request { message, .. } = self;
         let asked = Asked {
-            policy: self.policy,
+            policy: plan.find(self.policy).map_err(|unknown| of_charge(&unknown.into()))?,
             key: message.key.as_deref().map(str::as_bytes),
             tier: message.tier.as_deref(),
             factor: self.factor,
@@ -124,7 +124,7 @@ impl<'a> Request<'a> {
         let field = |fields: &'r BTreeMap<String, String>| {
             move |name: &str| fields.get(name).map(|value| Cow::Borrowed(&**value))
         };
-        asked.check(plan, verb, fields.map(field)).map_err(|wrong| of_charge(&wrong))
+        asked.check(verb, fields.map(field)).map_err(|wrong| of_charge(&wrong))
     }
 }
 
