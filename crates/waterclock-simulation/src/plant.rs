@@ -33,14 +33,17 @@ pub enum Plant {
     NothingMovesUp,
     /// Undo: a charge that another slot refused is not taken back.
     UndoIsLost,
+    /// Cluster: a server serves slots that were its own once, as if the store did not follow where they move.
+    MovedIsServed,
+    /// Sentinels: some nodes are told of no failover, as if the store did not follow the primary.
+    FailoverIsMissed,
     /// The store never falls back, and waits for as long as it takes.
     NoDeadline,
 }
 
 impl Plant {
-    /// All that are found within a few thousand seeds. [`Self::NothingMovesUp`] is not: the plans rarely take back two charges
-    /// of a fresh key in the order that it needs.
-    pub const ALL: [Self; 13] = [
+    /// All of them.
+    pub const ALL: [Self; 16] = [
         Self::ShortAdmitsOneMore,
         Self::NoTimeToLive,
         Self::ChargeIsLost,
@@ -52,7 +55,10 @@ impl Plant {
         Self::ReleaseIsLost,
         Self::SettledBeforeItIs,
         Self::UndoneInLaterWindow,
+        Self::NothingMovesUp,
         Self::UndoIsLost,
+        Self::MovedIsServed,
+        Self::FailoverIsMissed,
         Self::NoDeadline,
     ];
 

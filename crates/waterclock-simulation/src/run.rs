@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,9 +15,13 @@ use waterclock::{
 };
 use waterclock_redis::{RedisStore, SimulatedNetwork};
 
+use crate::cluster::{Slots, host, slot_of};
 use crate::network::{LinkState, Network, World};
-use crate::plan::{Action, Fault, FaultKind, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, policy};
+use crate::plan::{
+    Action, Fault, FaultKind, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, Topology, policy,
+};
 use crate::plant::Plant;
+use crate::sentinels::{Pair, SERVICE};
 use crate::server::{Execution, Health, Server};
 
 /// What a caller was told.
@@ -106,19 +110,28 @@ struct Runner {
     processes: Mutex<Vec<Process>>,
     events: Mutex<Vec<Event>>,
     started: Mutex<usize>,
+    /// The key of the record of each policy and key.
+    records: OnceLock<Vec<Vec<Vec<u8>>>>,
 }
 
 async fn history(plan: &Plan, plant: Plant) -> History {
     let _time = SimulatedTime::begin();
-    let mut random = fastrand::Rng::with_seed(plan.seed ^ 0xC10C);
-    let share = 16_384 / u16::try_from(plan.servers).unwrap_or(1);
-    let servers = (0..u16::try_from(plan.servers).unwrap_or(1)).map(|i| {
-        let is_last = usize::from(i) + 1 == plan.servers;
-        let slots = i * share..if is_last { 16_384 } else { (i + 1) * share };
-        let ahead = i64::from(random.u32(0..1_000_000));
-        Server::new(slots, ahead, plant)
-    });
-    let network = Network::new(servers.collect(), plan.servers > 1, plan.seed, plant);
+    let servers: Vec<Server> =
+        plan.ahead_us.iter().map(|ahead| Server::new(*ahead, plant)).collect();
+    let (mut slots, mut pair) = (None, None);
+    match plan.topology {
+        Topology::One => {}
+        Topology::Cluster => {
+            let is_stale = plant == Plant::MovedIsServed;
+            slots = Some(Slots::new(servers.len(), is_stale));
+        }
+        Topology::Sentinels { lag_ms, .. } => {
+            let is_stale = plant == Plant::FailoverIsMissed;
+            pair = Some(Pair::new(lag_ms, is_stale));
+        }
+    }
+    let network = Network::new(servers, (slots, pair), plan.seed, plant);
+    network.change(World::demote);
     <dyn SimulatedNetwork>::of_this_thread(Some(Arc::new(network.clone())));
     let runner = Arc::new(Runner {
         plan: plan.clone(),
@@ -128,8 +141,10 @@ async fn history(plan: &Plan, plant: Plant) -> History {
         processes: Mutex::default(),
         events: Mutex::default(),
         started: Mutex::new(0),
+        records: OnceLock::new(),
     });
     let records = runner.find_records().await;
+    _ = runner.records.set(records.clone());
     for _ in 0..plan.nodes {
         let process = runner.start().await;
         runner.processes.lock().push(process);
@@ -150,10 +165,19 @@ impl Runner {
     }
 
     fn url(&self, number: usize) -> String {
-        let host = |server: usize| format!("n{number}.s{server}:6379");
-        let hosts: Vec<String> = (0..self.plan.servers).map(host).collect();
-        let scheme = if self.plan.servers > 1 { "redis-cluster" } else { "redis" };
-        format!("{scheme}://{}", hosts.join(","))
+        let (servers, hosts) = (self.plan.topology.servers(), self.plan.topology.hosts());
+        let of = |range: std::ops::Range<usize>| {
+            let each: Vec<String> =
+                range.map(|server| format!("{}:6379", host(number, server))).collect();
+            each.join(",")
+        };
+        match self.plan.topology {
+            Topology::One => format!("redis://{}", of(0..servers)),
+            Topology::Cluster => format!("redis-cluster://{}", of(0..servers)),
+            Topology::Sentinels { .. } => {
+                format!("redis-sentinel://{}/{SERVICE}", of(servers..hosts))
+            }
+        }
     }
 
     /// Another process, with all policies.
@@ -166,7 +190,8 @@ impl Runner {
         let nodes = if self.plant == Plant::WholeLimitPerNode { 1 } else { self.plan.nodes };
         let deadline = if self.plant == Plant::NoDeadline { 500 } else { 50 };
         let builder = RedisStore::builder(&self.url(number)).nodes(nodes as u64);
-        let builder = builder.deadline(Duration::from_millis(deadline));
+        let waits = matches!(self.plan.topology, Topology::Sentinels { waits: true, .. });
+        let builder = builder.deadline(Duration::from_millis(deadline)).replicas(u64::from(waits));
         let store = builder.key_secret("simulated").start().expect("valid settings");
         for (number, serving) in self.plan.serving.iter().enumerate() {
             store.set_policy_as(policy(number), *serving).await.expect("a policy");
@@ -265,7 +290,7 @@ impl Runner {
         let links = |numbers: &[usize], change: &dyn Fn(&mut LinkState)| {
             self.network.change(|world| {
                 for number in numbers {
-                    (0..self.plan.servers)
+                    (0..self.plan.topology.hosts())
                         .for_each(|server| world.set_link(*number, server, change));
                 }
             });
@@ -321,11 +346,17 @@ impl Runner {
             FaultKind::ClockStep(server, ms) => {
                 self.network.change(|world| world.servers[server].ahead_us += ms * 1_000);
             }
+            FaultKind::SlotMoves(key, to) => self.move_slot(key, to, lasts).await,
+            FaultKind::Failover => {
+                self.network.change(World::promote);
+                sleep(lasts).await;
+                self.network.change(World::demote);
+            }
             FaultKind::Crash(node) => {
                 let next = self.start().await;
                 let last = std::mem::replace(&mut self.processes.lock()[node], next);
                 self.network.change(|world| {
-                    for server in 0..self.plan.servers {
+                    for server in 0..self.plan.topology.hosts() {
                         world.set_link(last.number, server, |link| link.is_gone = true);
                     }
                     world.reset(|node, _| node == last.number);
@@ -333,6 +364,26 @@ impl Runner {
                 last.calls.iter().for_each(tokio::task::AbortHandle::abort);
             }
         }
+    }
+
+    /// Moves the keys of a slot one by one.
+    async fn move_slot(&self, key: usize, to: usize, lasts: Duration) {
+        let slot = slot_of(&self.records.get().expect("records that were found")[0][key]);
+        let begin = |world: &mut World| {
+            let slots = world.slots.as_mut()?;
+            let from = slots.owner(slot);
+            slots.begin(slot, to).then_some(from)
+        };
+        let Some(from) = self.network.change(begin) else { return };
+        // The keys of a slot are few.
+        for _ in 0..4 {
+            sleep(lasts / 4).await;
+            self.network.change(|world| world.move_one(slot, from, to));
+        }
+        self.network.change(|world| {
+            while world.move_one(slot, from, to) {}
+            world.slots.iter_mut().for_each(|slots| slots.end(slot));
+        });
     }
 
     /// When all is well again: whether the nodes are, and what is left behind.
