@@ -13,4 +13,6 @@ pub mod run;
 pub mod sentinels;
 pub mod server;
 pub mod shrink;
+mod strike;
 mod structs;
+pub mod told;

@@ -27,6 +27,8 @@ pub enum Plant {
     /// Reservations in a cluster, as it once was: the record says settled before the keys are, so that what fails in
     /// between is never made.
     SettledBeforeItIs,
+    /// Reservations in a cluster, as it once was: where a slot's clock has ended one early, nothing is charged.
+    EndedIsNotCharged,
     /// Undo, as it once was: what is taken back is given back to the window that is open now.
     UndoneInLaterWindow,
     /// Undo, as it once was: charges behind one that is taken back do not move up.
@@ -43,7 +45,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ShortAdmitsOneMore,
         Self::NoTimeToLive,
         Self::ChargeIsLost,
@@ -54,6 +56,7 @@ impl Plant {
         Self::SettlementIsLost,
         Self::ReleaseIsLost,
         Self::SettledBeforeItIs,
+        Self::EndedIsNotCharged,
         Self::UndoneInLaterWindow,
         Self::NothingMovesUp,
         Self::UndoIsLost,
@@ -89,6 +92,9 @@ impl Plant {
             Self::LeaseIsKept => ("limit.does.refund(limit.numbers, limit.state, limit.cost)", ""),
             Self::SettlementIsLost => ("if back > 0 then", "if false then"),
             Self::ReleaseIsLost => ("if n > 0 and how == RELEASE then", "if false then"),
+            Self::EndedIsNotCharged => {
+                ("if known == 'settled' then", "if not known or known == 'settled' then")
+            }
             Self::NothingMovesUp => ("if not moved or not charge.due", "if true or not charge.due"),
             Self::UndoneInLaterWindow => {
                 ("if s.closes == closes then fixed.refund(p, s, n) end", "fixed.refund(p, s, n)")

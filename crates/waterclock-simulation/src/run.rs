@@ -1,6 +1,5 @@
 //! Runs a plan on virtual time, and writes down what every caller was told.
 
-use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -15,14 +14,12 @@ use waterclock::{
 };
 use waterclock_redis::{RedisStore, SimulatedNetwork};
 
-use crate::cluster::{Slots, host, slot_of};
-use crate::network::{LinkState, Network, World};
-use crate::plan::{
-    Action, Fault, FaultKind, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, Topology, policy,
-};
+use crate::cluster::{Slots, host};
+use crate::network::{Network, World};
+use crate::plan::{Action, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, Topology, policy};
 use crate::plant::Plant;
 use crate::sentinels::{Pair, SERVICE};
-use crate::server::{Execution, Health, Server};
+use crate::server::{Execution, Server};
 
 /// What a caller was told.
 #[derive(Clone, Debug)]
@@ -96,22 +93,22 @@ pub fn run(plan: &Plan, plant: Plant) -> History {
 }
 
 /// The process that is a node now.
-struct Process {
-    number: usize,
+pub(crate) struct Process {
+    pub(crate) number: usize,
     store: RedisStore,
-    calls: Vec<tokio::task::AbortHandle>,
+    pub(crate) calls: Vec<tokio::task::AbortHandle>,
 }
 
-struct Runner {
-    plan: Plan,
+pub(crate) struct Runner {
+    pub(crate) plan: Plan,
     plant: Plant,
-    network: Network,
+    pub(crate) network: Network,
     origin: Instant,
-    processes: Mutex<Vec<Process>>,
+    pub(crate) processes: Mutex<Vec<Process>>,
     events: Mutex<Vec<Event>>,
     started: Mutex<usize>,
     /// The key of the record of each policy and key.
-    records: OnceLock<Vec<Vec<Vec<u8>>>>,
+    pub(crate) records: OnceLock<Vec<Vec<Vec<u8>>>>,
 }
 
 async fn history(plan: &Plan, plant: Plant) -> History {
@@ -181,7 +178,7 @@ impl Runner {
     }
 
     /// Another process, with all policies.
-    async fn start(&self) -> Process {
+    pub(crate) async fn start(&self) -> Process {
         let number = {
             let mut started = self.started.lock();
             *started += 1;
@@ -277,113 +274,6 @@ impl Runner {
             }
         });
         process.calls.push(call.abort_handle());
-    }
-
-    async fn strike(&self, fault: Fault) {
-        let lasts = Duration::from_millis(fault.for_ms);
-        let which = |node: Option<usize>| -> Vec<usize> {
-            let processes = self.processes.lock();
-            let hit =
-                processes.iter().enumerate().filter(|(i, _)| node.is_none_or(|one| one == *i));
-            hit.map(|(_, process)| process.number).collect()
-        };
-        let links = |numbers: &[usize], change: &dyn Fn(&mut LinkState)| {
-            self.network.change(|world| {
-                for number in numbers {
-                    (0..self.plan.topology.hosts())
-                        .for_each(|server| world.set_link(*number, server, change));
-                }
-            });
-        };
-        match fault.kind {
-            FaultKind::Cut { node, up, down } => {
-                let numbers = which(node);
-                links(&numbers, &|link| {
-                    (link.up_blocked, link.down_blocked) = (up, down);
-                });
-                sleep(lasts).await;
-                links(&numbers, &|link| (link.up_blocked, link.down_blocked) = (false, false));
-            }
-            FaultKind::Reset(node) => {
-                let numbers = which(node);
-                self.network.change(|world| world.reset(|node, _| numbers.contains(&node)));
-            }
-            FaultKind::Slow(ms) => {
-                let numbers = which(None);
-                links(&numbers, &|link| link.delay_ms = (0, ms));
-                sleep(lasts).await;
-                links(&numbers, &|link| link.delay_ms = LinkState::default().delay_ms);
-            }
-            FaultKind::Lossy(lost) => {
-                let numbers = which(None);
-                links(&numbers, &|link| link.lost = lost);
-                sleep(lasts).await;
-                links(&numbers, &|link| link.lost = 0);
-            }
-            FaultKind::Stopped(server) => {
-                self.network.change(|world| world.servers[server].health = Health::Stopped);
-                sleep(lasts).await;
-                self.network.change(|world| world.servers[server].health = Health::Up);
-            }
-            FaultKind::Restarted(server, keeps) => {
-                self.network.change(|world| {
-                    world.servers[server].health = Health::Down;
-                    world.servers[server].flush_scripts();
-                    if !keeps {
-                        world.servers[server].keyspace.clear();
-                    }
-                    world.reset(|_, other| other == server);
-                });
-                sleep(lasts).await;
-                self.network.change(|world| world.servers[server].health = Health::Up);
-            }
-            FaultKind::ScriptsFlushed(server) => {
-                self.network.change(|world| world.servers[server].flush_scripts());
-            }
-            FaultKind::Flushed(server) => {
-                self.network.change(|world| world.servers[server].keyspace.clear());
-            }
-            FaultKind::ClockStep(server, ms) => {
-                self.network.change(|world| world.servers[server].ahead_us += ms * 1_000);
-            }
-            FaultKind::SlotMoves(key, to) => self.move_slot(key, to, lasts).await,
-            FaultKind::Failover => {
-                self.network.change(World::promote);
-                sleep(lasts).await;
-                self.network.change(World::demote);
-            }
-            FaultKind::Crash(node) => {
-                let next = self.start().await;
-                let last = std::mem::replace(&mut self.processes.lock()[node], next);
-                self.network.change(|world| {
-                    for server in 0..self.plan.topology.hosts() {
-                        world.set_link(last.number, server, |link| link.is_gone = true);
-                    }
-                    world.reset(|node, _| node == last.number);
-                });
-                last.calls.iter().for_each(tokio::task::AbortHandle::abort);
-            }
-        }
-    }
-
-    /// Moves the keys of a slot one by one.
-    async fn move_slot(&self, key: usize, to: usize, lasts: Duration) {
-        let slot = slot_of(&self.records.get().expect("records that were found")[0][key]);
-        let begin = |world: &mut World| {
-            let slots = world.slots.as_mut()?;
-            let from = slots.owner(slot);
-            slots.begin(slot, to).then_some(from)
-        };
-        let Some(from) = self.network.change(begin) else { return };
-        // The keys of a slot are few.
-        for _ in 0..4 {
-            sleep(lasts / 4).await;
-            self.network.change(|world| world.move_one(slot, from, to));
-        }
-        self.network.change(|world| {
-            while world.move_one(slot, from, to) {}
-            world.slots.iter_mut().for_each(|slots| slots.end(slot));
-        });
     }
 
     /// When all is well again: whether the nodes are, and what is left behind.
@@ -486,61 +376,5 @@ async fn act(store: &RedisStore, action: &Action) -> Outcome {
             let settled = store.settle(&format!("r{id}"), with).await;
             settled.map_or_else(Outcome::Failed, Outcome::Settled)
         }
-    }
-}
-
-impl History {
-    /// All of it as text, the same for the same seed in every process.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = format!("seed {}\n", self.plan.seed);
-        for event in &self.events {
-            let Event { step, process, called_ms, returned_ms, outcome } = event;
-            let action = &self.plan.steps[*step].action;
-            _ = writeln!(
-                text,
-                "{called_ms:>6}–{returned_ms} ms  process {process} {action}: {}",
-                told(outcome)
-            );
-        }
-        for (server, executed) in self.executed.iter().enumerate() {
-            for Execution { at_ms, now_us, keys, .. } in executed {
-                let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
-                _ = writeln!(
-                    text,
-                    "{at_ms:>6} ms  server {server} at {now_us}: {}",
-                    keys.join(" ")
-                );
-            }
-        }
-        _ = writeln!(text, "{:?}", self.ending);
-        text
-    }
-}
-
-/// In plain words.
-#[must_use]
-pub fn told(outcome: &Outcome) -> String {
-    let one = |answer: &Answer| {
-        let decision = &answer.decision;
-        let verdict = if decision.is_allowed() { "allowed" } else { "refused" };
-        let left = decision.remaining().map_or(String::new(), |left| format!(", {left} left"));
-        let wait = decision.retry_after().filter(|wait| !wait.is_zero());
-        let wait = wait.map_or(String::new(), |wait| format!(", retry in {wait:?}"));
-        format!("{verdict} ({}{left}{wait})", answer.source.name())
-    };
-    let all = |answers: &[Answer]| answers.iter().map(one).collect::<Vec<_>>().join("; ");
-    match outcome {
-        Outcome::Answers(answers) => all(answers),
-        Outcome::Reserved(reserved) => {
-            let held = if reserved.id.is_some() { "held" } else { "not held" };
-            format!("{held}: {}", all(&reserved.answers))
-        }
-        Outcome::Settled(settled) => format!("settled: {settled:?}"),
-        Outcome::Failed(error) if error.may_have_charged() => {
-            format!("error ({error}), may have charged")
-        }
-        Outcome::Failed(error) => format!("error ({error})"),
-        Outcome::Left => "the caller left".into(),
     }
 }
