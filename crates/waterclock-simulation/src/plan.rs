@@ -204,7 +204,11 @@ impl Plan {
     pub fn clocks_apart_ms(&self) -> u64 {
         let (first, last) = (self.ahead_us.iter().min(), self.ahead_us.iter().max());
         let apart = first.zip(last).map_or(0, |(first, last)| last.abs_diff(*first));
-        apart.div_ceil(1_000)
+        let step = |fault: &Fault| match fault.kind {
+            FaultKind::ClockStep(_, ms) => ms.unsigned_abs(),
+            _ => 0,
+        };
+        apart.div_ceil(1_000) + self.faults.iter().map(step).sum::<u64>()
     }
 
     /// When the last thing of it is over.
