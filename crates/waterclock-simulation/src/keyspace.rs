@@ -19,6 +19,12 @@ struct Entry {
     expires_ms: Option<u64>,
 }
 
+impl Entry {
+    fn is_over(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|until| now_ms > until)
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Value {
     Text(Vec<u8>),
@@ -223,8 +229,7 @@ impl Keyspace {
     }
 
     fn expire(&mut self, now_ms: u64, key: &[u8]) {
-        let is_over = |entry: &Entry| entry.expires_ms.is_some_and(|until| now_ms > until);
-        if self.entries.get(key).is_some_and(is_over) {
+        if self.entries.get(key).is_some_and(|entry| entry.is_over(now_ms)) {
             self.entries.remove(key);
         }
     }
@@ -247,6 +252,29 @@ impl Keyspace {
             Some(_) => wrong_type(),
             None => Ok(None),
         }
+    }
+
+    /// Whether a key is there at an instant.
+    #[must_use]
+    pub fn has(&self, now_us: u64, key: &[u8]) -> bool {
+        self.entries.get(key).is_some_and(|entry| !entry.is_over(now_us / 1_000))
+    }
+
+    /// Moves one of the keys that this names to another server, whose clock may show another time. False if there is none.
+    pub fn move_one(
+        &mut self,
+        now_us: u64,
+        is: impl Fn(&[u8]) -> bool,
+        (to, then_us): (&mut Self, u64),
+    ) -> bool {
+        self.entries.retain(|_, entry| !entry.is_over(now_us / 1_000));
+        let Some(key) = self.entries.keys().find(|key| is(key)).cloned() else { return false };
+        if let Some(mut entry) = self.entries.remove(&key) {
+            let left_ms = |until: u64| until.saturating_sub(now_us / 1_000);
+            entry.expires_ms = entry.expires_ms.map(|until| then_us / 1_000 + left_ms(until));
+            to.entries.insert(key, entry);
+        }
+        true
     }
 
     /// Removes everything.

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+pub mod cluster;
+mod draw;
 pub mod keyspace;
 pub mod lua;
 pub mod network;
@@ -8,6 +10,9 @@ pub mod plan;
 pub mod plant;
 pub mod resp;
 pub mod run;
+pub mod sentinels;
 pub mod server;
 pub mod shrink;
+mod strike;
 mod structs;
+pub mod told;

@@ -8,8 +8,9 @@ use std::thread;
 use waterclock_simulation::oracle::{Broken, judge};
 use waterclock_simulation::plan::Plan;
 use waterclock_simulation::plant::Plant;
-use waterclock_simulation::run::{run, told};
+use waterclock_simulation::run::run;
 use waterclock_simulation::shrink::shrink;
+use waterclock_simulation::told::told;
 
 const USAGE: &str = "usage: scripts/seeds [--seed N [--history]] [--count N] [--from N] [--threads N] [--keep-going] [--plant NAME]";
 

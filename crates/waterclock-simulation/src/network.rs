@@ -1,6 +1,7 @@
 //! The network between nodes and servers: connections that delay, lose, hold back and break, in virtual time.
 //!
 //! A host is called `n3.s0`: the way from node 3 to server 0. So each pair has a link of its own, which faults strike.
+//! Behind the servers come the sentinels, if there are some.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,9 +17,11 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use waterclock_redis::{Dialled, SimulatedNetwork};
 
+use crate::cluster::{Caller, Slots, slot_of};
 use crate::plant::Plant;
 use crate::resp::{Reply, take_command};
-use crate::server::{Client, Health, Server};
+use crate::sentinels::Pair;
+use crate::server::{Health, Server};
 
 /// The buffer of a connection. More than any history sends at once.
 const BUFFER: usize = 1 << 22;
@@ -53,8 +56,10 @@ pub struct World {
     connections: BTreeMap<u64, Connection>,
     opened: u64,
     random: fastrand::Rng,
-    /// Whether the servers are a cluster.
-    pub is_cluster: bool,
+    /// Which server owns which slot, if they are a cluster.
+    pub slots: Option<Slots>,
+    /// Which of two servers is the primary, if sentinels watch them.
+    pub pair: Option<Pair>,
     origin: Instant,
     plant: Plant,
 }
@@ -63,7 +68,13 @@ struct Connection {
     node: usize,
     server: usize,
     tasks: Vec<AbortHandle>,
+    /// What the node is sent, and whether it listens to what a sentinel tells.
+    replies: Packets,
+    is_listening: bool,
 }
+
+/// What is on its way, and when it arrives.
+type Packets = mpsc::UnboundedSender<(Instant, Vec<u8>)>;
 
 /// The network of one history.
 #[derive(Clone)]
@@ -76,14 +87,20 @@ pub struct Network {
 impl Network {
     /// A network in which nothing is wrong.
     #[must_use]
-    pub fn new(servers: Vec<Server>, is_cluster: bool, seed: u64, plant: Plant) -> Self {
+    pub fn new(
+        servers: Vec<Server>,
+        (slots, pair): (Option<Slots>, Option<Pair>),
+        seed: u64,
+        plant: Plant,
+    ) -> Self {
         let world = World {
             servers,
             links: BTreeMap::new(),
             connections: BTreeMap::new(),
             opened: 0,
             random: fastrand::Rng::with_seed(seed),
-            is_cluster,
+            slots,
+            pair,
             origin: Instant::now(),
             plant,
         };
@@ -114,7 +131,7 @@ impl Network {
         // A packet that is held back is sent again until it gets through.
         let is_refused = self.until(|world| {
             let link = world.link(node, server);
-            if link.is_gone || world.servers[server].health == Health::Down {
+            if link.is_gone || world.health(server) == Health::Down {
                 return Some(true);
             }
             (!link.up_blocked && !link.down_blocked).then_some(false)
@@ -132,10 +149,11 @@ impl Network {
         let (a, b, c) = (self.clone(), self.clone(), self.clone());
         let tasks = vec![
             tokio::spawn(a.carry_up(reader, (node, server), up)).abort_handle(),
-            tokio::spawn(b.serve(id, (node, server), arriving, down)).abort_handle(),
+            tokio::spawn(b.serve(id, (node, server), arriving, down.clone())).abort_handle(),
             tokio::spawn(c.carry_down(writer, (node, server), leaving)).abort_handle(),
         ];
-        world.connections.insert(id, Connection { node, server, tasks });
+        let connection = Connection { node, server, tasks, replies: down, is_listening: false };
+        world.connections.insert(id, connection);
         Ok(ours)
     }
 
@@ -143,7 +161,7 @@ impl Network {
         self,
         mut from: ReadHalf<DuplexStream>,
         (node, server): (usize, usize),
-        to: mpsc::UnboundedSender<(Instant, Vec<u8>)>,
+        to: Packets,
     ) {
         let mut last = Instant::now();
         let mut buffer = vec![0; 1 << 14];
@@ -160,20 +178,31 @@ impl Network {
         id: u64,
         (node, server): (usize, usize),
         mut arriving: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>,
-        replies: mpsc::UnboundedSender<(Instant, Vec<u8>)>,
+        replies: Packets,
     ) {
         let mut received = Vec::new();
+        let mut is_asking = false;
         let mut last = Instant::now();
         while let Some((at, bytes)) = arriving.recv().await {
             sleep_until(at).await;
             self.until(|world| (!world.link(node, server).up_blocked).then_some(())).await;
             received.extend(bytes);
             while let Some(words) = take_command(&mut received) {
-                self.until(|world| (world.servers[server].health != Health::Stopped).then_some(()))
-                    .await;
+                self.until(|world| (world.health(server) != Health::Stopped).then_some(())).await;
+                let waited = match &*words[0] {
+                    b"WAIT" => Some(self.wait(server, &words).await),
+                    _ => None,
+                };
+                let caller = Caller { node, server, is_asking: std::mem::take(&mut is_asking) };
+                is_asking = words[0] == b"ASKING";
                 let mut world = self.world.lock();
+                if words[0] == b"SUBSCRIBE"
+                    && let Some(connection) = world.connections.get_mut(&id)
+                {
+                    connection.is_listening = true;
+                }
                 let mut written = Vec::new();
-                world.execute(node, server, &words).write(&mut written);
+                waited.unwrap_or_else(|| world.execute(caller, &words)).write(&mut written);
                 last = last.max(Instant::now() + world.delay(node, server));
                 drop(world);
                 // If the client is gone, what it sent is executed all the same.
@@ -181,6 +210,20 @@ impl Network {
             }
         }
         self.world.lock().connections.remove(&id);
+    }
+
+    /// How many replicas have what was written before: one at most, after the time that it is behind.
+    async fn wait(&self, server: usize, words: &[Vec<u8>]) -> Reply {
+        let number = words.get(2).and_then(|ms| std::str::from_utf8(ms).ok()?.parse().ok());
+        let patience: u64 = number.unwrap_or(0);
+        let lag = |world: &World| {
+            let replica = world.servers.iter().any(|server| server.is_replica);
+            world.pair.as_ref().and_then(|pair| pair.lag_ms(server)).filter(|_| replica)
+        };
+        let behind = lag(&self.world.lock()).filter(|lag| *lag <= patience);
+        sleep(Duration::from_millis(behind.unwrap_or(patience))).await;
+        // Unless it was promoted meanwhile.
+        Reply::Int(i64::from(behind.and(lag(&self.world.lock())).is_some()))
     }
 
     async fn carry_down(
@@ -237,18 +280,78 @@ impl World {
         Duration::from_millis(ms)
     }
 
-    fn execute(&mut self, node: usize, server: usize, words: &[Vec<u8>]) -> Reply {
+    fn health(&self, server: usize) -> Health {
+        self.servers.get(server).map_or(Health::Up, |server| server.health)
+    }
+
+    /// The replica is promoted. The sentinels tell those who listen.
+    pub fn promote(&mut self) {
         let at_ms = self.at_ms();
-        let cluster: Option<Vec<_>> = self.is_cluster.then(|| {
-            let hosts = self.servers.iter().enumerate();
-            hosts.map(|(i, one)| (format!("n{node}.s{i}"), one.slots.clone())).collect()
-        });
-        let client = Client { cluster: cluster.as_deref() };
+        let Some(pair) = &mut self.pair else { return };
+        // A replica that is none yet knows nothing.
+        if !self.servers[1 - pair.primary].is_replica {
+            return;
+        }
+        let keys = pair.promote(at_ms);
+        let promoted = &mut self.servers[pair.primary];
+        (promoted.keyspace, promoted.is_replica) = (keys, false);
+        let mut news = Vec::new();
+        Pair::news().write(&mut news);
+        let listening: Vec<(usize, usize, Packets)> = self
+            .connections
+            .values()
+            .filter(|one| one.is_listening && !pair.keeps_from(one.node))
+            .map(|one| (one.node, one.server, one.replies.clone()))
+            .collect();
+        for (node, server, replies) in listening {
+            let at = Instant::now() + self.delay(node, server);
+            _ = replies.send((at, news.clone()));
+        }
+    }
+
+    /// Whoever is not the primary becomes its replica.
+    pub fn demote(&mut self) {
+        if let Some(pair) = &mut self.pair {
+            pair.join();
+            self.servers[1 - pair.primary].is_replica = true;
+        }
+    }
+
+    /// One more key of a slot moves to where the slot does; false if there is none left.
+    pub fn move_one(&mut self, slot: u16, from: usize, to: usize) -> bool {
+        let at_ms = self.at_ms();
+        let then_us = self.servers[to].now_us(at_ms);
+        let now_us = self.servers[from].now_us(at_ms);
+        let mut target = std::mem::take(&mut self.servers[to].keyspace);
+        let is = |key: &[u8]| slot_of(key) == slot;
+        let moved = self.servers[from].keyspace.move_one(now_us, is, (&mut target, then_us));
+        self.servers[to].keyspace = target;
+        moved
+    }
+
+    fn execute(&mut self, caller: Caller, words: &[Vec<u8>]) -> Reply {
+        let at_ms = self.at_ms();
         let tampered = self.plant.tampers(words);
         let words = tampered.as_deref().unwrap_or(words);
         let again = self.plant.repeats(words, &mut self.random);
-        let reply = self.servers[server].execute(at_ms, client, words);
-        if again { self.servers[server].execute(at_ms, client, words) } else { reply }
+        let Self { servers, slots, pair, .. } = self;
+        let Caller { node, server: number, .. } = caller;
+        let Some(server) = servers.get_mut(number) else {
+            let sentinel = number - servers.len();
+            let silent = || Reply::Error("ERR not a sentinel".into());
+            return pair
+                .as_ref()
+                .map_or_else(silent, |pair| pair.say(at_ms, node, sentinel, words));
+        };
+        let client = (caller, slots.as_ref());
+        let mut reply = server.execute(at_ms, client, words);
+        if again {
+            reply = server.execute(at_ms, client, words);
+        }
+        if let Some(pair) = pair {
+            pair.note(at_ms, number, &server.keyspace);
+        }
+        reply
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use waterclock::{Lease, Limit, OnStoreError, Policy, Serving};
+use crate::sentinels::SENTINELS;
+use waterclock::{Lease, Limit, Policy, Serving};
 use waterclock_core::{Concurrency, FixedWindow, Gcra, RollingWindow};
 
 /// A whole history before it is run.
@@ -13,14 +14,51 @@ pub struct Plan {
     pub seed: u64,
     /// How many nodes share the store.
     pub nodes: usize,
-    /// How many servers: more than one are a cluster.
-    pub servers: usize,
+    /// How the servers belong together.
+    pub topology: Topology,
+    /// By how many microseconds the clock of each server is ahead.
+    pub ahead_us: Vec<i64>,
     /// How each policy is served, in the order of [`NAMES`].
     pub serving: [Serving; NAMES.len()],
     /// What callers do, in order of time.
     pub steps: Vec<Step>,
     /// What goes wrong, in order of time.
     pub faults: Vec<Fault>,
+}
+
+/// Servers, and how nodes find them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// A single one.
+    One,
+    /// Three, each with a third of the slots.
+    Cluster,
+    /// A primary and its replica, which three sentinels know.
+    Sentinels {
+        /// By how many milliseconds the replica is behind.
+        lag_ms: u64,
+        /// Whether a call is answered only when the replica has it.
+        waits: bool,
+    },
+}
+
+impl Topology {
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Cluster => 3,
+            Self::Sentinels { .. } => 2,
+        }
+    }
+
+    /// How many servers and sentinels there are.
+    #[must_use]
+    pub fn hosts(self) -> usize {
+        let sentinels = matches!(self, Self::Sentinels { .. });
+        self.servers() + if sentinels { SENTINELS } else { 0 }
+    }
 }
 
 /// The policies.
@@ -137,62 +175,40 @@ pub enum FaultKind {
     ClockStep(usize, i64),
     /// A node's process ends and another takes its place.
     Crash(usize),
+    /// The slot of a key moves to a server, key by key, and all that while.
+    SlotMoves(usize, usize),
+    /// The replica is promoted. The primary before it goes on all that while, and then becomes its replica.
+    Failover,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// How often keys may lose what was charged.
     #[must_use]
-    pub fn of(seed: u64) -> Self {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let random = &mut random;
-        let nodes = random.usize(1..=3);
-        let servers = if random.u8(0..3) == 0 { 3 } else { 1 };
-        let mut serving = std::array::from_fn(|number| serving(random, number));
-        let (span, count) = (random.u64(200..3_000), random.usize(4..40));
-        // Checks over several slots, of which one refuses while others are on their way.
-        let crosses = (servers > 1 && random.bool()).then(|| [0, 2][random.usize(0..2)]);
-        let (span, count) =
-            if crosses.is_some() { (span / 4 + 100, 16 + count / 2) } else { (span, count) };
-        // One key, of which every answer is explained by the core.
-        let is_alone = crosses.is_none() && random.u8(0..6) == 0;
-        if let Some(number) = crosses.or(is_alone.then_some(0)) {
-            serving[number] = Serving::new(OnStoreError::Deny);
-        }
-        // Some histories are about few keys, and some about one way to call.
-        let (keys, flavour) = (random.usize(1..=KEYS.len()), random.u8(0..4));
-        let mut reserved: Vec<(Vec<Line>, bool)> = Vec::new();
-        let mut times: Vec<u64> = (0..count).map(|_| random.u64(0..span)).collect();
-        times.sort_unstable();
-        // Several callers at the same instant share an exchange.
-        for i in 1..times.len() {
-            if random.u8(0..4) == 0 {
-                times[i] = times[i - 1];
-            }
-        }
-        let favourite = random.usize(0..NAMES.len());
-        let steps = times.into_iter().map(|at_ms| {
-            let action = match crosses {
-                Some(policy) => crossing(random, policy),
-                None if is_alone => alone(random),
-                None => action(random, flavour, favourite, keys, &mut reserved),
-            };
-            let leaves_after = (random.u8(0..12) == 0).then(|| random.u32(1..6));
-            Step { at_ms, node: random.usize(0..nodes), action, leaves_after }
-        });
-        let steps = steps.collect();
-        let count = [0, 0, 1, 1, 2, 3, 4][random.usize(0..7)];
-        let mut faults: Vec<Fault> =
-            (0..count).map(|_| fault(random, span, nodes, servers)).collect();
-        if is_alone && random.bool() {
-            let kind = FaultKind::ClockStep(0, [-3_000, -700][random.usize(0..2)]);
-            faults = vec![Fault { at_ms: random.u64(0..span), for_ms: 1, kind }];
-        }
-        if crosses.is_some() {
-            let kind = FaultKind::Slow(random.u64(3..25));
-            faults.push(Fault { at_ms: 0, for_ms: span, kind });
-        }
-        faults.sort_by_key(|fault| fault.at_ms);
-        Self { seed, nodes, servers, serving, steps, faults }
+    pub fn losses(&self) -> u64 {
+        let is_loss = |fault: &&Fault| match fault.kind {
+            FaultKind::Flushed(_) | FaultKind::Restarted(_, false) => true,
+            FaultKind::Failover => self.loses_writes(),
+            _ => false,
+        };
+        self.faults.iter().filter(is_loss).count() as u64
+    }
+
+    /// Whether a replica that is promoted may lack what callers were told.
+    #[must_use]
+    pub fn loses_writes(&self) -> bool {
+        matches!(self.topology, Topology::Sentinels { waits: false, .. })
+    }
+
+    /// By how much the clocks of servers differ at most.
+    #[must_use]
+    pub fn clocks_apart_ms(&self) -> u64 {
+        let (first, last) = (self.ahead_us.iter().min(), self.ahead_us.iter().max());
+        let apart = first.zip(last).map_or(0, |(first, last)| last.abs_diff(*first));
+        let step = |fault: &Fault| match fault.kind {
+            FaultKind::ClockStep(_, ms) => ms.unsigned_abs(),
+            _ => 0,
+        };
+        apart.div_ceil(1_000) + self.faults.iter().map(step).sum::<u64>()
     }
 
     /// When the last thing of it is over.
@@ -201,111 +217,6 @@ impl Plan {
         let faults = self.faults.iter().map(|fault| fault.at_ms + fault.for_ms);
         faults.chain(self.steps.iter().map(|step| step.at_ms)).max().unwrap_or(0)
     }
-}
-
-fn serving(random: &mut fastrand::Rng, number: usize) -> Serving {
-    let local_for = (random.u8(0..3) == 0).then(|| Duration::from_millis(random.u64(50..1_000)));
-    let serving = match random.u8(0..3) {
-        0 => Serving::new(OnStoreError::Deny),
-        1 => Serving::new(OnStoreError::Local),
-        _ => Serving::new(OnStoreError::Local).with_local_for(local_for),
-    };
-    let is_leased = number < HELD && random.u8(0..3) == 0;
-    let ttl = Duration::from_millis(random.u64(50..800));
-    serving.with_lease(is_leased.then(|| Lease::new(random.u64(1..=3), ttl)))
-}
-
-/// A check or a peek of the only key.
-fn alone(random: &mut fastrand::Rng) -> Action {
-    let line = Line { policy: 0, key: 0, cost: random.u64(1..=4) };
-    match random.u8(0..10) {
-        0 => Action::Peek(line),
-        1 => Action::CheckWithin(line, random.u64(1..30)),
-        _ => Action::Check(vec![line]),
-    }
-}
-
-/// A check whose first key has room, and whose second has none most of the time; or one of the first key alone.
-fn crossing(random: &mut fastrand::Rng, policy: usize) -> Action {
-    let line = |policy, key, cost| Line { policy, key, cost };
-    let first = line(policy, 0, random.u64(1..=3));
-    match random.u8(0..5) {
-        0 | 1 => Action::Check(vec![first]),
-        _ => Action::Check(vec![first, line(2, random.usize(1..KEYS.len()), 3)]),
-    }
-}
-
-fn action(
-    random: &mut fastrand::Rng,
-    flavour: u8,
-    favourite: usize,
-    keys: usize,
-    reserved: &mut Vec<(Vec<Line>, bool)>,
-) -> Action {
-    let number = if random.bool() { favourite } else { random.usize(0..NAMES.len()) };
-    let checked = if number == HELD { QUOTA } else { number };
-    let line = |random: &mut fastrand::Rng, policy| Line {
-        policy,
-        key: random.usize(0..keys),
-        cost: random.u64(1..=3),
-    };
-    let several = |random: &mut fastrand::Rng, first: usize, least: usize| {
-        let mut lines = vec![line(random, first)];
-        for _ in 0..random.usize(least..=2) {
-            let number = random.usize(0..HELD);
-            let other = line(random, number);
-            if !lines.iter().any(|one| (one.policy, one.key) == (other.policy, other.key)) {
-                lines.push(other);
-            }
-        }
-        lines
-    };
-    let settles = flavour == 3 || random.u8(0..5) == 0;
-    if settles && !reserved.is_empty() && random.bool() {
-        let which = random.usize(0..reserved.len());
-        let id = u32::try_from(which).unwrap_or(0);
-        let used = reserved[which].0.iter().map(|_| random.u64(0..=4)).collect();
-        return Action::Settle(id, (random.u8(0..3) > 0).then_some(used));
-    }
-    if settles {
-        // Now and then the same once more, as a caller does that got no answer.
-        let again = !reserved.is_empty() && random.u8(0..6) == 0;
-        if !again {
-            reserved.push((several(random, number, 0), random.bool()));
-        }
-        let which = if again { random.usize(0..reserved.len()) } else { reserved.len() - 1 };
-        let (lines, releases) = reserved[which].clone();
-        return Action::Reserve(u32::try_from(which).unwrap_or(0), lines, releases);
-    }
-    match (flavour, random.u8(0..12)) {
-        (1, 0..8) => Action::Check(several(random, checked, 1)),
-        (_, 0) => Action::Peek(line(random, checked)),
-        (_, 1) => Action::Debit(line(random, checked)),
-        (_, 2) => Action::CheckWithin(line(random, checked), random.u64(1..30)),
-        (_, 3) => Action::Check(several(random, checked, 1)),
-        _ => Action::Check(vec![line(random, checked)]),
-    }
-}
-
-fn fault(random: &mut fastrand::Rng, span: u64, nodes: usize, servers: usize) -> Fault {
-    let node = random.bool().then(|| random.usize(0..nodes));
-    let server = random.usize(0..servers);
-    let step = [-3_000, -700, -40, 60, 500, 2_500][random.usize(0..6)];
-    let kind = match random.u8(0..12) {
-        0 => FaultKind::Cut { node, up: true, down: true },
-        1 => FaultKind::Cut { node, up: true, down: false },
-        2 => FaultKind::Cut { node, up: false, down: true },
-        3 => FaultKind::Reset(node),
-        4 => FaultKind::Slow(random.u64(3..120)),
-        5 => FaultKind::Lossy(random.u64(20..300)),
-        6 => FaultKind::Stopped(server),
-        7 => FaultKind::Restarted(server, random.bool()),
-        8 => FaultKind::ScriptsFlushed(server),
-        9 => FaultKind::Flushed(server),
-        10 => FaultKind::ClockStep(server, step),
-        _ => FaultKind::Crash(random.usize(0..nodes)),
-    };
-    Fault { at_ms: random.u64(0..span), for_ms: random.u64(1..800), kind }
 }
 
 impl fmt::Display for Line {
@@ -371,13 +282,27 @@ impl fmt::Display for FaultKind {
                 write!(f, "the clock of server {server} steps by {ms} ms")
             }
             Self::Crash(node) => write!(f, "node {node} crashes, and another takes its place"),
+            Self::SlotMoves(key, to) => {
+                write!(f, "the slot of {} moves to server {to}", KEYS[*key])
+            }
+            Self::Failover => {
+                write!(f, "the replica is promoted; the primary before it does not know")
+            }
         }
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let servers = if self.servers == 1 { "a server" } else { "a cluster of 3" };
+        let servers = match self.topology {
+            Topology::One => "a server".into(),
+            Topology::Cluster => "a cluster of 3".into(),
+            Topology::Sentinels { lag_ms, waits } => {
+                let waits =
+                    if waits { ", which must have a call before it is answered" } else { "" };
+                format!("a primary and a replica that is {lag_ms} ms behind{waits}")
+            }
+        };
         writeln!(f, "{} nodes share {servers}", self.nodes)?;
         for (name, serving) in NAMES.iter().zip(&self.serving) {
             write!(

@@ -27,20 +27,25 @@ pub enum Plant {
     /// Reservations in a cluster, as it once was: the record says settled before the keys are, so that what fails in
     /// between is never made.
     SettledBeforeItIs,
+    /// Reservations in a cluster, as it once was: where a slot's clock has ended one early, nothing is charged.
+    EndedIsNotCharged,
     /// Undo, as it once was: what is taken back is given back to the window that is open now.
     UndoneInLaterWindow,
     /// Undo, as it once was: charges behind one that is taken back do not move up.
     NothingMovesUp,
     /// Undo: a charge that another slot refused is not taken back.
     UndoIsLost,
+    /// Cluster: a server serves slots that were its own once, as if the store did not follow where they move.
+    MovedIsServed,
+    /// Sentinels: some nodes are told of no failover, as if the store did not follow the primary.
+    FailoverIsMissed,
     /// The store never falls back, and waits for as long as it takes.
     NoDeadline,
 }
 
 impl Plant {
-    /// All that are found within a few thousand seeds. [`Self::NothingMovesUp`] is not: the plans rarely take back two charges
-    /// of a fresh key in the order that it needs.
-    pub const ALL: [Self; 13] = [
+    /// All that are found within a few thousand seeds. [`Self::EndedIsNotCharged`] is found by a story of its own.
+    pub const ALL: [Self; 16] = [
         Self::ShortAdmitsOneMore,
         Self::NoTimeToLive,
         Self::ChargeIsLost,
@@ -52,14 +57,18 @@ impl Plant {
         Self::ReleaseIsLost,
         Self::SettledBeforeItIs,
         Self::UndoneInLaterWindow,
+        Self::NothingMovesUp,
         Self::UndoIsLost,
+        Self::MovedIsServed,
+        Self::FailoverIsMissed,
         Self::NoDeadline,
     ];
 
     /// By the name that the command line knows it by.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plant| format!("{plant:?}") == name)
+        let mut all = Self::ALL.into_iter().chain([Self::EndedIsNotCharged]);
+        all.find(|plant| format!("{plant:?}") == name)
     }
 
     /// The text that it puts in another's place in the scripts. A script without that text is as it was.
@@ -83,6 +92,9 @@ impl Plant {
             Self::LeaseIsKept => ("limit.does.refund(limit.numbers, limit.state, limit.cost)", ""),
             Self::SettlementIsLost => ("if back > 0 then", "if false then"),
             Self::ReleaseIsLost => ("if n > 0 and how == RELEASE then", "if false then"),
+            Self::EndedIsNotCharged => {
+                ("if known == 'settled' then", "if not known or known == 'settled' then")
+            }
             Self::NothingMovesUp => ("if not moved or not charge.due", "if true or not charge.due"),
             Self::UndoneInLaterWindow => {
                 ("if s.closes == closes then fixed.refund(p, s, n) end", "fixed.refund(p, s, n)")

@@ -1,8 +1,7 @@
 //! Runs a plan on virtual time, and writes down what every caller was told.
 
-use std::fmt::Write as _;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,10 +14,12 @@ use waterclock::{
 };
 use waterclock_redis::{RedisStore, SimulatedNetwork};
 
-use crate::network::{LinkState, Network, World};
-use crate::plan::{Action, Fault, FaultKind, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, policy};
+use crate::cluster::{Slots, host};
+use crate::network::{Network, World};
+use crate::plan::{Action, HELD_FOR, KEYS, Line, NAMES, Plan, QUOTA, Topology, policy};
 use crate::plant::Plant;
-use crate::server::{Execution, Health, Server};
+use crate::sentinels::{Pair, SERVICE};
+use crate::server::{Execution, Server};
 
 /// What a caller was told.
 #[derive(Clone, Debug)]
@@ -92,33 +93,42 @@ pub fn run(plan: &Plan, plant: Plant) -> History {
 }
 
 /// The process that is a node now.
-struct Process {
-    number: usize,
+pub(crate) struct Process {
+    pub(crate) number: usize,
     store: RedisStore,
-    calls: Vec<tokio::task::AbortHandle>,
+    pub(crate) calls: Vec<tokio::task::AbortHandle>,
 }
 
-struct Runner {
-    plan: Plan,
+pub(crate) struct Runner {
+    pub(crate) plan: Plan,
     plant: Plant,
-    network: Network,
+    pub(crate) network: Network,
     origin: Instant,
-    processes: Mutex<Vec<Process>>,
+    pub(crate) processes: Mutex<Vec<Process>>,
     events: Mutex<Vec<Event>>,
     started: Mutex<usize>,
+    /// The key of the record of each policy and key.
+    pub(crate) records: OnceLock<Vec<Vec<Vec<u8>>>>,
 }
 
 async fn history(plan: &Plan, plant: Plant) -> History {
     let _time = SimulatedTime::begin();
-    let mut random = fastrand::Rng::with_seed(plan.seed ^ 0xC10C);
-    let share = 16_384 / u16::try_from(plan.servers).unwrap_or(1);
-    let servers = (0..u16::try_from(plan.servers).unwrap_or(1)).map(|i| {
-        let is_last = usize::from(i) + 1 == plan.servers;
-        let slots = i * share..if is_last { 16_384 } else { (i + 1) * share };
-        let ahead = i64::from(random.u32(0..1_000_000));
-        Server::new(slots, ahead, plant)
-    });
-    let network = Network::new(servers.collect(), plan.servers > 1, plan.seed, plant);
+    let servers: Vec<Server> =
+        plan.ahead_us.iter().map(|ahead| Server::new(*ahead, plant)).collect();
+    let (mut slots, mut pair) = (None, None);
+    match plan.topology {
+        Topology::One => {}
+        Topology::Cluster => {
+            let is_stale = plant == Plant::MovedIsServed;
+            slots = Some(Slots::new(servers.len(), is_stale));
+        }
+        Topology::Sentinels { lag_ms, .. } => {
+            let is_stale = plant == Plant::FailoverIsMissed;
+            pair = Some(Pair::new(lag_ms, is_stale));
+        }
+    }
+    let network = Network::new(servers, (slots, pair), plan.seed, plant);
+    network.change(World::demote);
     <dyn SimulatedNetwork>::of_this_thread(Some(Arc::new(network.clone())));
     let runner = Arc::new(Runner {
         plan: plan.clone(),
@@ -128,8 +138,10 @@ async fn history(plan: &Plan, plant: Plant) -> History {
         processes: Mutex::default(),
         events: Mutex::default(),
         started: Mutex::new(0),
+        records: OnceLock::new(),
     });
     let records = runner.find_records().await;
+    _ = runner.records.set(records.clone());
     for _ in 0..plan.nodes {
         let process = runner.start().await;
         runner.processes.lock().push(process);
@@ -150,14 +162,23 @@ impl Runner {
     }
 
     fn url(&self, number: usize) -> String {
-        let host = |server: usize| format!("n{number}.s{server}:6379");
-        let hosts: Vec<String> = (0..self.plan.servers).map(host).collect();
-        let scheme = if self.plan.servers > 1 { "redis-cluster" } else { "redis" };
-        format!("{scheme}://{}", hosts.join(","))
+        let (servers, hosts) = (self.plan.topology.servers(), self.plan.topology.hosts());
+        let of = |range: std::ops::Range<usize>| {
+            let each: Vec<String> =
+                range.map(|server| format!("{}:6379", host(number, server))).collect();
+            each.join(",")
+        };
+        match self.plan.topology {
+            Topology::One => format!("redis://{}", of(0..servers)),
+            Topology::Cluster => format!("redis-cluster://{}", of(0..servers)),
+            Topology::Sentinels { .. } => {
+                format!("redis-sentinel://{}/{SERVICE}", of(servers..hosts))
+            }
+        }
     }
 
     /// Another process, with all policies.
-    async fn start(&self) -> Process {
+    pub(crate) async fn start(&self) -> Process {
         let number = {
             let mut started = self.started.lock();
             *started += 1;
@@ -166,7 +187,8 @@ impl Runner {
         let nodes = if self.plant == Plant::WholeLimitPerNode { 1 } else { self.plan.nodes };
         let deadline = if self.plant == Plant::NoDeadline { 500 } else { 50 };
         let builder = RedisStore::builder(&self.url(number)).nodes(nodes as u64);
-        let builder = builder.deadline(Duration::from_millis(deadline));
+        let waits = matches!(self.plan.topology, Topology::Sentinels { waits: true, .. });
+        let builder = builder.deadline(Duration::from_millis(deadline)).replicas(u64::from(waits));
         let store = builder.key_secret("simulated").start().expect("valid settings");
         for (number, serving) in self.plan.serving.iter().enumerate() {
             store.set_policy_as(policy(number), *serving).await.expect("a policy");
@@ -252,87 +274,6 @@ impl Runner {
             }
         });
         process.calls.push(call.abort_handle());
-    }
-
-    async fn strike(&self, fault: Fault) {
-        let lasts = Duration::from_millis(fault.for_ms);
-        let which = |node: Option<usize>| -> Vec<usize> {
-            let processes = self.processes.lock();
-            let hit =
-                processes.iter().enumerate().filter(|(i, _)| node.is_none_or(|one| one == *i));
-            hit.map(|(_, process)| process.number).collect()
-        };
-        let links = |numbers: &[usize], change: &dyn Fn(&mut LinkState)| {
-            self.network.change(|world| {
-                for number in numbers {
-                    (0..self.plan.servers)
-                        .for_each(|server| world.set_link(*number, server, change));
-                }
-            });
-        };
-        match fault.kind {
-            FaultKind::Cut { node, up, down } => {
-                let numbers = which(node);
-                links(&numbers, &|link| {
-                    (link.up_blocked, link.down_blocked) = (up, down);
-                });
-                sleep(lasts).await;
-                links(&numbers, &|link| (link.up_blocked, link.down_blocked) = (false, false));
-            }
-            FaultKind::Reset(node) => {
-                let numbers = which(node);
-                self.network.change(|world| world.reset(|node, _| numbers.contains(&node)));
-            }
-            FaultKind::Slow(ms) => {
-                let numbers = which(None);
-                links(&numbers, &|link| link.delay_ms = (0, ms));
-                sleep(lasts).await;
-                links(&numbers, &|link| link.delay_ms = LinkState::default().delay_ms);
-            }
-            FaultKind::Lossy(lost) => {
-                let numbers = which(None);
-                links(&numbers, &|link| link.lost = lost);
-                sleep(lasts).await;
-                links(&numbers, &|link| link.lost = 0);
-            }
-            FaultKind::Stopped(server) => {
-                self.network.change(|world| world.servers[server].health = Health::Stopped);
-                sleep(lasts).await;
-                self.network.change(|world| world.servers[server].health = Health::Up);
-            }
-            FaultKind::Restarted(server, keeps) => {
-                self.network.change(|world| {
-                    world.servers[server].health = Health::Down;
-                    world.servers[server].flush_scripts();
-                    if !keeps {
-                        world.servers[server].keyspace.clear();
-                    }
-                    world.reset(|_, other| other == server);
-                });
-                sleep(lasts).await;
-                self.network.change(|world| world.servers[server].health = Health::Up);
-            }
-            FaultKind::ScriptsFlushed(server) => {
-                self.network.change(|world| world.servers[server].flush_scripts());
-            }
-            FaultKind::Flushed(server) => {
-                self.network.change(|world| world.servers[server].keyspace.clear());
-            }
-            FaultKind::ClockStep(server, ms) => {
-                self.network.change(|world| world.servers[server].ahead_us += ms * 1_000);
-            }
-            FaultKind::Crash(node) => {
-                let next = self.start().await;
-                let last = std::mem::replace(&mut self.processes.lock()[node], next);
-                self.network.change(|world| {
-                    for server in 0..self.plan.servers {
-                        world.set_link(last.number, server, |link| link.is_gone = true);
-                    }
-                    world.reset(|node, _| node == last.number);
-                });
-                last.calls.iter().for_each(tokio::task::AbortHandle::abort);
-            }
-        }
     }
 
     /// When all is well again: whether the nodes are, and what is left behind.
@@ -435,61 +376,5 @@ async fn act(store: &RedisStore, action: &Action) -> Outcome {
             let settled = store.settle(&format!("r{id}"), with).await;
             settled.map_or_else(Outcome::Failed, Outcome::Settled)
         }
-    }
-}
-
-impl History {
-    /// All of it as text, the same for the same seed in every process.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = format!("seed {}\n", self.plan.seed);
-        for event in &self.events {
-            let Event { step, process, called_ms, returned_ms, outcome } = event;
-            let action = &self.plan.steps[*step].action;
-            _ = writeln!(
-                text,
-                "{called_ms:>6}–{returned_ms} ms  process {process} {action}: {}",
-                told(outcome)
-            );
-        }
-        for (server, executed) in self.executed.iter().enumerate() {
-            for Execution { at_ms, now_us, keys, .. } in executed {
-                let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
-                _ = writeln!(
-                    text,
-                    "{at_ms:>6} ms  server {server} at {now_us}: {}",
-                    keys.join(" ")
-                );
-            }
-        }
-        _ = writeln!(text, "{:?}", self.ending);
-        text
-    }
-}
-
-/// In plain words.
-#[must_use]
-pub fn told(outcome: &Outcome) -> String {
-    let one = |answer: &Answer| {
-        let decision = &answer.decision;
-        let verdict = if decision.is_allowed() { "allowed" } else { "refused" };
-        let left = decision.remaining().map_or(String::new(), |left| format!(", {left} left"));
-        let wait = decision.retry_after().filter(|wait| !wait.is_zero());
-        let wait = wait.map_or(String::new(), |wait| format!(", retry in {wait:?}"));
-        format!("{verdict} ({}{left}{wait})", answer.source.name())
-    };
-    let all = |answers: &[Answer]| answers.iter().map(one).collect::<Vec<_>>().join("; ");
-    match outcome {
-        Outcome::Answers(answers) => all(answers),
-        Outcome::Reserved(reserved) => {
-            let held = if reserved.id.is_some() { "held" } else { "not held" };
-            format!("{held}: {}", all(&reserved.answers))
-        }
-        Outcome::Settled(settled) => format!("settled: {settled:?}"),
-        Outcome::Failed(error) if error.may_have_charged() => {
-            format!("error ({error}), may have charged")
-        }
-        Outcome::Failed(error) => format!("error ({error})"),
-        Outcome::Left => "the caller left".into(),
     }
 }

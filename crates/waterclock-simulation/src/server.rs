@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::cluster::{Caller, Slots};
 use crate::keyspace::Keyspace;
 use crate::lua;
 use crate::plant::Plant;
@@ -11,8 +12,6 @@ use crate::resp::Reply;
 
 /// What the clocks of servers show when a history begins, in microseconds.
 const EPOCH_US: u64 = 1_700_000_000_000_000;
-/// Slots of a cluster.
-const SLOTS: u16 = 16_384;
 
 /// Whether a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,30 +48,23 @@ pub struct Server {
     pub ahead_us: i64,
     /// Whether it runs.
     pub health: Health,
-    /// The first of its slots, and the one behind the last.
-    pub slots: std::ops::Range<u16>,
+    /// Whether it refuses to write, because another is the primary.
+    pub is_replica: bool,
     scripts: BTreeMap<String, Arc<str>>,
     /// What it has executed, in order.
     pub executed: Vec<Execution>,
     plant: Plant,
 }
 
-/// What a server knows of the client at the other end.
-#[derive(Clone, Copy, Debug)]
-pub struct Client<'a> {
-    /// By which host it reaches each server, in order of slots, if they are a cluster.
-    pub cluster: Option<&'a [(String, std::ops::Range<u16>)]>,
-}
-
 impl Server {
     /// A server without keys.
     #[must_use]
-    pub fn new(slots: std::ops::Range<u16>, ahead_us: i64, plant: Plant) -> Self {
+    pub fn new(ahead_us: i64, plant: Plant) -> Self {
         Self {
             keyspace: Keyspace::default(),
             ahead_us,
             health: Health::Up,
-            slots,
+            is_replica: false,
             scripts: BTreeMap::new(),
             executed: Vec::new(),
             plant,
@@ -91,7 +83,12 @@ impl Server {
     }
 
     /// Executes a command.
-    pub fn execute(&mut self, at_ms: u64, client: Client<'_>, words: &[Vec<u8>]) -> Reply {
+    pub fn execute(
+        &mut self,
+        at_ms: u64,
+        (caller, slots): (Caller, Option<&Slots>),
+        words: &[Vec<u8>],
+    ) -> Reply {
         let text = |i: usize| words.get(i).map(|word| String::from_utf8_lossy(word).into_owned());
         let name = text(0).unwrap_or_default().to_ascii_uppercase();
         match &*name {
@@ -102,16 +99,22 @@ impl Server {
                 Reply::Int(3),
             ]),
             "PING" => Reply::Status("PONG".into()),
-            "CLIENT" | "SELECT" => Reply::ok(),
-            "INFO" => Reply::text("role:master\r\nmaxmemory_policy:noeviction\r\n"),
-            "CLUSTER" => cluster_slots(client),
+            "CLIENT" | "SELECT" | "ASKING" => Reply::ok(),
+            "INFO" => {
+                let role = if self.is_replica { "slave" } else { "master" };
+                Reply::text(format!("role:{role}\r\nmaxmemory_policy:noeviction\r\n"))
+            }
+            "CLUSTER" => slots.map_or_else(
+                || Reply::Error("ERR This instance has cluster support disabled".into()),
+                |slots| slots.map(caller.node),
+            ),
             "EVAL" => {
                 let source: Arc<str> = text(1).unwrap_or_default().into();
                 self.scripts.insert(digest(&source), Arc::clone(&source));
-                self.script(at_ms, client, &source, &words[2..])
+                self.script(at_ms, (caller, slots), &source, &words[2..])
             }
             "EVALSHA" => match self.scripts.get(&text(1).unwrap_or_default()).cloned() {
-                Some(source) => self.script(at_ms, client, &source, &words[2..]),
+                Some(source) => self.script(at_ms, (caller, slots), &source, &words[2..]),
                 None => Reply::Error("NOSCRIPT No matching script.".into()),
             },
             _ => Reply::Error(format!("ERR unknown command '{name}'")),
@@ -121,7 +124,7 @@ impl Server {
     fn script(
         &mut self,
         at_ms: u64,
-        client: Client<'_>,
+        (caller, slots): (Caller, Option<&Slots>),
         source: &Arc<str>,
         rest: &[Vec<u8>],
     ) -> Reply {
@@ -129,23 +132,16 @@ impl Server {
         let Some((keys, args)) = count.and_then(|n: usize| rest[1..].split_at_checked(n)) else {
             return Reply::Error("ERR Number of keys can't be greater than number of args".into());
         };
-        if let Some(cluster) = client.cluster {
-            let mut slots = keys.iter().map(|key| slot_of(key));
-            let first = slots.next();
-            if let Some(first) = first {
-                if slots.any(|slot| slot != first) {
-                    return Reply::Error(
-                        "CROSSSLOT Keys in request don't hash to the same slot".into(),
-                    );
-                }
-                if !self.slots.contains(&first) {
-                    let owner = cluster.iter().find(|(_, slots)| slots.contains(&first));
-                    let host = owner.map_or("", |(host, _)| host);
-                    return Reply::Error(format!("MOVED {first} {host}:6379"));
-                }
-            }
-        }
         let now_us = self.now_us(at_ms);
+        if let Some(refused) =
+            slots.and_then(|slots| slots.refuses(caller, keys, (&self.keyspace, now_us)))
+        {
+            return refused;
+        }
+        if self.is_replica {
+            let reason = "READONLY Can not run script with write flag on readonly replica.";
+            return Reply::Error(reason.into());
+        }
         let (all, text) = (args.to_vec(), Arc::clone(source));
         self.executed.push(Execution {
             at_ms,
@@ -161,18 +157,6 @@ impl Server {
     }
 }
 
-fn cluster_slots(client: Client<'_>) -> Reply {
-    let Some(cluster) = client.cluster else {
-        return Reply::Error("ERR This instance has cluster support disabled".into());
-    };
-    let number = |n: u16| Reply::Int(i64::from(n));
-    let each = cluster.iter().map(|(host, slots)| {
-        let node = vec![Reply::text(host.as_str()), Reply::Int(6379), Reply::text("id")];
-        Reply::Array(vec![number(slots.start), number(slots.end - 1), Reply::Array(node)])
-    });
-    Reply::Array(each.collect())
-}
-
 /// The digest by which a script is called.
 fn digest(source: &str) -> String {
     thread_local! {
@@ -186,22 +170,4 @@ fn digest(source: &str) -> String {
             digest
         }
     })
-}
-
-/// The slot of a key: a checksum of what stands in braces, or of all of it.
-#[must_use]
-pub fn slot_of(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        let close = rest.iter().position(|byte| *byte == b'}')?;
-        (close > 0).then(|| &rest[..close])
-    });
-    let mut sum = 0_u16;
-    for byte in tag.unwrap_or(key) {
-        sum ^= u16::from(*byte) << 8;
-        for _ in 0..8 {
-            sum = if sum & 0x8000 != 0 { sum << 1 ^ 0x1021 } else { sum << 1 };
-        }
-    }
-    sum % SLOTS
 }

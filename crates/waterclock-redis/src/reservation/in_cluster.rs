@@ -227,18 +227,21 @@ impl Direct {
         let mut head = [call.count(), part.held_us(), vec![verb, part.on_expiry()]].concat();
         head.extend(due);
         put(&mut head, u64::try_from(GRACE.as_micros()).unwrap_or(0));
-        // Longer than the reservation is kept, so that no later attempt charges it again, and for a settlement that was
-        // begun at the last moment.
-        let longer = (GRACE + self.deadline).as_millis();
-        let kept_ms = left_ms(note, now).saturating_add(u64::try_from(longer).unwrap_or(0));
         let other = OtherScript {
             kind: Kind::Hold,
             reservation: Some(part.keys[0].record.note(&part.id, note.expires_at)),
             changes_due: true,
-            head: vec![head, kept_ms.to_string().into_bytes()],
+            head: vec![head, self.noted_ms(note, now)],
             tail: Vec::new(),
         };
         self.run_script(call, Some(&other)).await
+    }
+
+    /// How long a slot keeps its note from now on: longer than the reservation is kept, so that no later attempt charges or
+    /// settles it again, and for a settlement that was begun at the last moment.
+    fn noted_ms(&self, note: &Note, now: Timestamp) -> Vec<u8> {
+        let longer = u64::try_from((GRACE + self.deadline).as_millis()).unwrap_or(0);
+        left_ms(note, now).saturating_add(longer).to_string().into_bytes()
     }
 
     /// Takes back what the first slots hold. It goes on when the caller has waited long enough; what cannot be taken back
@@ -303,7 +306,7 @@ impl Direct {
                 kind: Kind::Finish,
                 reservation: Some(keys[0].record.note(id, note.expires_at)),
                 changes_due: true,
-                head: vec![[call.count(), due.into()].concat()],
+                head: vec![[call.count(), due.into()].concat(), self.noted_ms(&note, now)],
                 tail: differences(&keys, held, releases),
             };
             self.run_script(call, Some(&finish)).await.map_err(StoreError::after_sending)?;

@@ -1,12 +1,13 @@
 
--- Settles what is noted here of a reservation that another server keeps, and notes that: once. ARGV: how many charges,
--- and by which id those are listed that are given back when their time is over.
+-- Settles what is noted here of a reservation that another server keeps, and notes that: once. Without a note the clock of
+-- this server is ahead, and the reservation is over here: what was used is charged all the same. ARGV: how many charges, by
+-- which id those are listed that are given back when their time is over, and how long the note is kept.
 local NOTE = KEYS[#KEYS]
 local count, id = unpack_at('>I2c8', text())
-local known = call('GET', NOTE)
-if not known or known == 'settled' then return {now, {-1, known}} end
+local kept_for_ms, known = text(), call('GET', NOTE)
+if known == 'settled' then return {now, {-1, known}} end
 local charges, question = read_charges(count)
 if question then return {now, question} end
 local states = adjust(charges, id)
-call('SET', NOTE, 'settled', 'KEEPTTL')
+call('SET', NOTE, 'settled', 'PX', net or kept_for_ms)
 return {now, states}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use waterclock::{Limit, OnStoreError, Source};
+use waterclock_core::Algorithm;
 
 use super::{granted, lines_of};
 use crate::plan::{Action, FaultKind, HELD, KEYS, NAMES, policy};
@@ -90,6 +91,18 @@ fn share_of(limit: &Limit, window: &std::ops::Range<u64>) -> u64 {
     limit.most_within(length, 3).unwrap_or(u64::MAX / 4)
 }
 
+/// How long nodes call a primary that was replaced, if they reach a sentinel.
+const LEAVES_WITHIN_MS: u64 = 1_200;
+
+/// How long sentinels may be out of reach, or answer late.
+fn delays_ms(history: &History) -> u64 {
+    let is_of_network = |kind: &FaultKind| {
+        matches!(kind, FaultKind::Cut { .. } | FaultKind::Slow(_) | FaultKind::Lossy(_))
+    };
+    let faults = history.plan.faults.iter().filter(|fault| is_of_network(&fault.kind));
+    faults.map(|fault| fault.for_ms).sum()
+}
+
 /// What the servers may grant in a window: the algorithm's own bound, and what the mode and the faults add.
 fn allowed(
     history: &History,
@@ -101,15 +114,28 @@ fn allowed(
     let capacity = limit.max_cost().unwrap_or(0);
     let mut length = Duration::from_millis(window.end - window.start);
     let mut extra = 0;
-    for fault in &history.plan.faults {
+    let is_fixed = matches!(limit.algorithm(), Algorithm::FixedWindow(_));
+    let apart_ms = history.plan.clocks_apart_ms();
+    let mut step = |forward_ms: u64, is_back: bool| {
+        length += Duration::from_millis(forward_ms);
+        // A window whose end is passed again ends again.
+        extra += capacity * u64::from(is_back && is_fixed);
+    };
+    for fault in history.plan.faults.iter().filter(|fault| fault.at_ms <= window.end) {
         match fault.kind {
-            FaultKind::ClockStep(_, ms) if fault.at_ms <= window.end => {
-                length += Duration::from_millis(ms.unsigned_abs()) * u32::from(ms > 0);
+            FaultKind::ClockStep(_, ms) => step(ms.max(0).unsigned_abs(), ms < 0),
+            // The clock that counts is another's from now on.
+            FaultKind::SlotMoves(of, _) if of == key => step(apart_ms, true),
+            FaultKind::Failover => {
+                step(apart_ms, true);
+                if history.plan.loses_writes() {
+                    step(LEAVES_WITHIN_MS + delays_ms(history), false);
+                }
             }
-            FaultKind::Flushed(_) | FaultKind::Restarted(_, false) => extra += capacity,
             _ => {}
         }
     }
+    extra += capacity * history.plan.losses();
     let serving = history.plan.serving[number];
     if let Some(waterclock::Lease::Units { size, ttl }) = serving.lease {
         // What was debited before the window and is spent in it.

@@ -43,13 +43,18 @@ struct Held {
 
 /// How units of a key were lost or made.
 pub(super) fn units_lost_or_made(history: &History) -> Option<String> {
-    let loses_state = history.plan.faults.iter().any(|fault| is_loss(&fault.kind));
+    let loses_state = history.plan.losses() > 0;
     let held = reservations(history);
     (0..KEYS.len()).find_map(|key| {
         let mut used = Between::default();
         charges(history, key, &mut used);
         for held in held.values() {
             settled(held, key, &mut used);
+            if history.plan.loses_writes() {
+                // How it was settled, or that it was, may be lost.
+                let of_key = held.lines.iter().filter(|line| (line.policy, line.key) == (QUOTA, key));
+                used.add(0, of_key.map(|line| line.cost.max(MOST_USED)).sum());
+            }
         }
         leases(history, key, &mut used);
         let least = if loses_state { 0 } else { used.0.min(24) };
@@ -62,10 +67,6 @@ pub(super) fn units_lost_or_made(history: &History) -> Option<String> {
             )
         })
     })
-}
-
-fn is_loss(kind: &FaultKind) -> bool {
-    matches!(kind, FaultKind::Flushed(_) | FaultKind::Restarted(_, false))
 }
 
 fn charges(history: &History, key: usize, used: &mut Between) {
@@ -94,14 +95,18 @@ fn charges(history: &History, key: usize, used: &mut Between) {
     }
 }
 
+/// Whether the clock that counts for a key may show another time than before.
+fn steps(kind: &FaultKind) -> bool {
+    matches!(kind, FaultKind::ClockStep(..) | FaultKind::SlotMoves(..) | FaultKind::Failover)
+}
+
 fn reservations(history: &History) -> BTreeMap<u32, Held> {
     let mut all: BTreeMap<u32, Held> = BTreeMap::new();
     // A server that lost its keys, or whose clock steps, may not know a reservation any more.
-    let forgets = history
-        .plan
-        .faults
-        .iter()
-        .any(|fault| matches!(fault.kind, FaultKind::ClockStep(..)) || is_loss(&fault.kind));
+    let forgets =
+        history.plan.losses() > 0 || history.plan.faults.iter().any(|fault| steps(&fault.kind));
+    // How much later than its caller has left a call may still be made.
+    let longest_ms = 500 + history.plan.faults.iter().map(|fault| fault.for_ms).sum::<u64>();
     for event in &history.events {
         match history.action(event) {
             Action::Reserve(id, lines, releases) => {
@@ -111,7 +116,9 @@ fn reservations(history: &History) -> BTreeMap<u32, Held> {
                 }
                 let again = !held.lines.is_empty();
                 let held_for = u64::try_from(HELD_FOR.as_millis()).unwrap_or(0);
-                if event.returned_ms.abs_diff(held.first_ms) > held_for - 1 || again && forgets {
+                let is_answered = matches!(event.outcome, Outcome::Reserved(_));
+                let latest_ms = event.returned_ms + if is_answered { 0 } else { longest_ms };
+                if latest_ms.abs_diff(held.first_ms) > held_for - 1 || again && forgets {
                     held.over += 1;
                 }
                 match &event.outcome {

@@ -51,7 +51,9 @@ fn is_unexplained(history: &History, (number, key): (usize, usize), calls: &[Cal
     let partial = calls.iter().any(|call| matches!(call.told, Told::Admitted));
     let debits = calls.iter().any(|call| call.verb == Verb::Debit);
     let differs = |kind: &FaultKind| match kind {
-        FaultKind::Flushed(_) | FaultKind::Restarted(_, false) => true,
+        FaultKind::Flushed(_) | FaultKind::Restarted(_, false) | FaultKind::Failover => true,
+        // What is executed is in order for each server, not for all of them.
+        FaultKind::SlotMoves(of, _) => *of == key,
         // Of a clock that goes back, the core knows what becomes of buckets without debts.
         FaultKind::ClockStep(_, ms) => *ms < 0 && (debits || partial || !SIMPLE.contains(&number)),
         _ => false,

@@ -100,7 +100,7 @@ impl<'s> Search<'s> {
                 continue;
             }
             let mut after = key.clone();
-            let answer = apply(self.policy, &mut after, now.now_us, call);
+            let answer = self.apply(&mut after, now.now_us, call);
             let is_so = match call.told {
                 Told::Nothing => true,
                 Told::Admitted => answer.decision.is_allowed(),
@@ -130,28 +130,32 @@ impl<'s> Search<'s> {
         }
         (!is_undecided).then_some(false)
     }
-}
 
-/// The sequential core.
-fn apply(policy: &Policy, key: &mut Key, now_us: u64, call: &Call<'_>) -> Answer {
-    let (now, cost) = (Timestamp::from_micros(now_us), Cost::from(call.cost));
-    // A peek writes nothing, whatever it finds.
-    let mut seen = key.clone();
-    let Key { words, logs } = if call.verb == Verb::Peek { &mut seen } else { key };
-    // A store re-dates what a clock that stepped back would have in the future.
-    if let Algorithm::Gcra(gcra) = policy.limits()[0].algorithm() {
-        let (unit_ns, of) = gcra.unit_ns();
-        let deepest = u128::from(now.as_nanos()) * u128::from(of)
-            + u128::from(gcra.capacity()) * u128::from(unit_ns);
-        if call.verb != Verb::Debit && gcra.full_at(words) > deepest {
-            gcra.set_full_at(deepest, words);
+    /// The sequential core.
+    fn apply(&self, key: &mut Key, now_us: u64, call: &Call<'_>) -> Answer {
+        let policy = self.policy;
+        let (now, cost) = (Timestamp::from_micros(now_us), Cost::from(call.cost));
+        // A peek writes nothing, whatever it finds.
+        let mut seen = key.clone();
+        let Key { words, logs } = if call.verb == Verb::Peek { &mut seen } else { key };
+        // A store re-dates what a clock that stepped back would have in the future. A debt can be any depth: no clock steps
+        // back where there are some.
+        if let Algorithm::Gcra(gcra) = policy.limits()[0].algorithm()
+            && !self.calls.iter().any(|call| call.verb == Verb::Debit)
+        {
+            let (unit_ns, of) = gcra.unit_ns();
+            let deepest = u128::from(now.as_nanos()) * u128::from(of)
+                + u128::from(gcra.capacity()) * u128::from(unit_ns);
+            if gcra.full_at(words) > deepest {
+                gcra.set_full_at(deepest, words);
+            }
         }
+        policy.redate(&mut State::new(words, logs), now);
+        call.verb.change(policy, &mut State::new(words, logs), now, &cost);
+        let verdict = policy.judge(View::new(words, logs), now, &cost);
+        if call.verb == Verb::Check {
+            policy.record(&mut State::new(words, logs), now, &cost, verdict);
+        }
+        Answer::of(policy, View::new(words, logs), now, &cost, verdict)
     }
-    policy.redate(&mut State::new(words, logs), now);
-    call.verb.change(policy, &mut State::new(words, logs), now, &cost);
-    let verdict = policy.judge(View::new(words, logs), now, &cost);
-    if call.verb == Verb::Check {
-        policy.record(&mut State::new(words, logs), now, &cost, verdict);
-    }
-    Answer::of(policy, View::new(words, logs), now, &cost, verdict)
 }
