@@ -3,6 +3,7 @@
 pub mod keyspace;
 pub mod lua;
 pub mod network;
+pub mod node;
 pub mod oracle;
 pub mod plan;
 pub mod plant;
