@@ -87,11 +87,20 @@ impl Disk for System {
 
     fn sync_directory_of(&self, path: &Path) -> io::Result<()> {
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-        match File::open(directory.unwrap_or(Path::new("."))) {
-            Ok(directory) => directory.sync_all(),
-            // It may be written to and not read.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            Err(error) => Err(error),
+        let directory = File::open(directory.unwrap_or(Path::new(".")));
+        match directory.and_then(|directory| directory.sync_all()) {
+            // One that may be written to need not be readable, and not every file system can sync directories.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied
+                        | io::ErrorKind::InvalidInput
+                        | io::ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(())
+            }
+            synced => synced,
         }
     }
 }

@@ -284,8 +284,8 @@ impl Drawn {
         let checked = if number == HELD { QUOTA } else { number };
         let line = self.line(random, checked);
         if self.flavour == 1 && random.u8(0..3) > 0 || random.u8(0..10) == 0 {
-            // Those of the quota would never wait.
-            let checked = [0, 2, 3][random.usize(0..3)];
+            // Those of the quota are answered at once.
+            let checked = random.usize(0..HELD);
             let checked = if self.flavour == 1 { self.favourite % 2 * 2 } else { checked };
             return Action::Wait(self.line(random, checked), random.u64(0..1_500));
         }

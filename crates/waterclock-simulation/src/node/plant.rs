@@ -16,23 +16,27 @@ pub enum Plant {
     WrongFileIsUsed,
     /// Line: checks do not see it.
     LineIsOvertaken,
-    /// Line: a caller that has left keeps its place.
+    /// Line: a caller that has left keeps its place, and what it is charged.
     PlaceIsKept,
     /// Line: it takes longer than the caller has.
     AnswerIsLate,
     /// Reservations: what is released when its time is over is not given back.
-    ReleaseIsLost,
+    ExpiryIsLost,
     /// Reservations: a commit charges nothing.
     CommitIsFree,
     /// Clock: it is faster than time.
     ClockIsFast,
+    /// Clock: it shows the same at each call.
+    ClockStandsStill,
+    /// Reload: a task keeps what was replaced for ever.
+    OldPlanIsKept,
     /// Engine: a check of several keys that is refused charges the first.
     PartIsCharged,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::SnapshotIsNotPutInPlace,
         Self::DirectoryIsNotSynced,
         Self::ReloadRefills,
@@ -40,11 +44,27 @@ impl Plant {
         Self::LineIsOvertaken,
         Self::PlaceIsKept,
         Self::AnswerIsLate,
-        Self::ReleaseIsLost,
+        Self::ExpiryIsLost,
         Self::CommitIsFree,
         Self::ClockIsFast,
+        Self::ClockStandsStill,
+        Self::OldPlanIsKept,
         Self::PartIsCharged,
     ];
+
+    /// The oracle that is there for it.
+    #[must_use]
+    pub fn oracle(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::WrongFileIsUsed | Self::ClockIsFast => "bound",
+            Self::LineIsOvertaken => "turns",
+            Self::ClockStandsStill => "wake-ups",
+            Self::AnswerIsLate => "liveness",
+            Self::OldPlanIsKept => "leaks",
+            _ => "ledger",
+        }
+    }
 
     /// By the name that the command line knows it by.
     #[must_use]

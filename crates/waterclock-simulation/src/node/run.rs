@@ -244,6 +244,9 @@ impl Runner {
                         progress.ahead_ms += 30;
                         time.step(shown(progress.at_ms, progress.ahead_ms));
                     }
+                    if self.plant == Plant::ClockStandsStill {
+                        time.step(shown(first_ms, progress.ahead_ms));
+                    }
                     self.call(&node, action, *leaves);
                 }
                 What::Reload(numbers) => self.reload(&node, *numbers),
@@ -345,6 +348,13 @@ impl Runner {
         };
         tokio::spawn(async move {
             this.log.note(Noted::ReloadBegan(numbers));
+            if this.plant == Plant::OldPlanIsKept {
+                let old = Arc::clone(&node.engine().plan());
+                tokio::spawn(async move {
+                    std::future::pending::<()>().await;
+                    drop(old);
+                });
+            }
             let reloaded = node.reload(text).await;
             if this.plant == Plant::ReloadRefills {
                 for key in KEYS {
@@ -493,7 +503,7 @@ impl Runner {
 
     async fn reserve(&self, engine: &Engine, reserve: &Reserve, checks: &[Check<'_>]) -> Outcome {
         let own = format!("r{}", reserve.id);
-        let releases = reserve.releases && self.plant != Plant::ReleaseIsLost;
+        let releases = reserve.releases && self.plant != Plant::ExpiryIsLost;
         let terms = Terms {
             id: reserve.is_own.then_some(&*own),
             ttl: Some(Duration::from_millis(HELD_FOR_MS)),

@@ -33,6 +33,8 @@ struct Held {
 struct Page {
     key: Key,
     held: BTreeMap<u32, Held>,
+    /// Waits that were charged, and whose callers were not told so far.
+    untold: BTreeMap<usize, u64>,
     /// What snapshots say.
     in_place: Key,
     lasting: Key,
@@ -75,6 +77,7 @@ impl Page {
         self.key = self.in_place.clone();
         self.key.migrate(numbers);
         self.held.clear();
+        self.untold.clear();
         self.lasting = self.in_place.clone();
     }
 }
@@ -88,6 +91,10 @@ struct Ledger<'h> {
     has_stepped_back: bool,
     /// Reloads that are not over.
     reloads: Vec<Numbers>,
+    /// Waits that are not over.
+    waits: BTreeMap<usize, u64>,
+    /// Waits whose callers have left, and when: what was charged is given back at once.
+    left: BTreeMap<usize, u64>,
 }
 
 /// What no ledger explains.
@@ -100,6 +107,8 @@ pub(super) fn unexplained(history: &History) -> Option<String> {
             ahead_ms: 0,
             has_stepped_back: false,
             reloads: Vec::new(),
+            waits: BTreeMap::new(),
+            left: BTreeMap::new(),
         };
         history.noted.iter().find_map(|(at_ms, noted)| {
             let before = ledger.pages.clone();
@@ -115,11 +124,14 @@ pub(super) fn unexplained(history: &History) -> Option<String> {
 
 impl Ledger<'_> {
     fn go_on(&mut self, at_ms: u64, noted: &Noted) {
+        self.charge_waits(at_ms);
         match noted {
             Noted::Started(numbers, ahead_ms) => {
                 self.ahead_ms = *ahead_ms;
                 self.has_stepped_back = false;
                 self.reloads.clear();
+                self.waits.clear();
+                self.left.clear();
                 self.change(|page| page.start(numbers[QUOTA]));
             }
             Noted::ClockStepped(ms) => {
@@ -150,8 +162,56 @@ impl Ledger<'_> {
                 self.change(|page| page.in_place = page.key.clone());
             }
             Noted::Spoilt => self.change(|page| page.in_place = Key::default()),
-            Noted::Returned(call, outcome) => self.returned(at_ms, *call, outcome),
+            Noted::Called(call) => {
+                if let (Action::Wait(..), Some((_, line))) =
+                    (&self.history.calls[*call].action, self.history.at(*call, QUOTA, self.key))
+                {
+                    self.waits.insert(*call, line.cost);
+                }
+            }
+            Noted::Returned(call, outcome) => match self.waits.remove(call) {
+                Some(_) => self.waited(at_ms, *call, outcome),
+                None => self.returned(at_ms, *call, outcome),
+            },
             _ => {}
+        }
+    }
+
+    /// Waits are charged, and what was charged for those who left is given back, before anybody is told.
+    fn charge_waits(&mut self, at_ms: u64) {
+        for (call, cost) in self.waits.clone() {
+            self.fork(|page| {
+                let fits = page.key.used + cost <= page.key.capacity();
+                if fits && page.key.rule.is_none() && !page.untold.contains_key(&call) {
+                    page.key.used += cost;
+                    page.untold.insert(call, cost);
+                }
+            });
+        }
+        for (call, left_ms) in self.left.clone() {
+            let give_back = |page: &mut Page| {
+                if let Some(cost) = page.untold.remove(&call) {
+                    page.give_back(cost);
+                }
+            };
+            if at_ms > left_ms {
+                self.left.remove(&call);
+                self.change(give_back);
+            } else {
+                self.fork(give_back);
+            }
+        }
+    }
+
+    fn waited(&mut self, at_ms: u64, call: usize, outcome: &Outcome) {
+        match outcome {
+            Outcome::Left => _ = self.left.insert(call, at_ms),
+            Outcome::Replies(told) if told[0].is_allowed => {
+                let is_charged = |page: &Page| page.untold.contains_key(&call);
+                self.pages.retain(|page| page.key.rule.is_some() || is_charged(page));
+                self.change(|page| _ = page.untold.remove(&call));
+            }
+            _ => self.pages.retain(|page| !page.untold.contains_key(&call)),
         }
     }
 
