@@ -31,6 +31,9 @@ mod requests;
 pub mod rules;
 mod run;
 mod server;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod timing;
 mod tls;
 mod waits;

@@ -50,6 +50,8 @@ pub async fn run(
 /// A running server.
 pub struct Running {
     server: Arc<Server>,
+    /// What a reload changes.
+    pub(crate) in_force: Arc<InForce>,
     listening: JoinSet<()>,
     others: JoinSet<()>,
     exports: JoinSet<()>,
@@ -112,10 +114,11 @@ impl Running {
             // There is no file to reload, but certificates expire.
             others.spawn(keep_renewing(certificates.clone(), tls, files.clone()));
         }
+        let at_start = RestartSettings::of(&config);
+        let in_force = InForce { server: Arc::clone(&server), certificates, bound, at_start };
+        let in_force = Arc::new(in_force);
         if let Some(path) = config.path.clone() {
-            let at_start = RestartSettings::of(&config);
-            let server = Arc::clone(&server);
-            let in_force = Arc::new(InForce { server, certificates, bound, at_start });
+            let in_force = Arc::clone(&in_force);
             others.spawn(keep_reloading(in_force, path, (files, contents), reloads));
         }
         if let Some(xds) = config.xds.clone() {
@@ -129,7 +132,8 @@ impl Running {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), every));
         }
-        Ok(Running { server, listening, others, exports: JoinSet::new(), reload, timing })
+        let exports = JoinSet::new();
+        Ok(Running { server, in_force, listening, others, exports, reload, timing })
     }
 
     /// What all connections share.

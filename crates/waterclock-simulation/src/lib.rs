@@ -5,6 +5,7 @@ mod draw;
 pub mod keyspace;
 pub mod lua;
 pub mod network;
+pub mod node;
 pub mod oracle;
 pub mod plan;
 pub mod plant;

@@ -1,6 +1,6 @@
 //! Callers in line for a key, in order of arrival. Queues only: no timers, no checks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,13 +13,14 @@ use waterclock::Cost;
 pub(crate) struct Lines {
     /// How many are in line in all, so that checks pay one load where there are none.
     waiting: AtomicUsize,
-    policies: Mutex<HashMap<Box<str>, LinesOfPolicy>>,
+    /// In an order, so that a simulation that is repeated wakes callers in the same.
+    policies: Mutex<BTreeMap<Box<str>, LinesOfPolicy>>,
 }
 
 #[derive(Default)]
 struct LinesOfPolicy {
     waiting: usize,
-    lines: HashMap<Box<[u8]>, Line>,
+    lines: BTreeMap<Box<[u8]>, Line>,
 }
 
 /// The line of one key.

@@ -1,6 +1,7 @@
 //! The engine behind every face: policies by name, keys, overrides, one store.
 
 mod check;
+mod disk;
 mod kept;
 mod key;
 mod line;
@@ -25,6 +26,10 @@ pub use self::reply::{Outcome, Reply};
 pub use self::reservation::{Holding, Terms};
 pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
+
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use self::disk::{Disk, Output};
 
 pub(crate) use self::check::missing_answer;
 pub(crate) use self::line::{LineBounds, LineFull, Place};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::yield_now;
+use tokio::time::sleep;
 use waterclock::StoreError;
 use waterclock_config::{Config, Invalid, did_you_mean};
 
@@ -256,24 +257,28 @@ impl Changes {
             old.is_some_and(|old| Arc::ptr_eq(old, policy) || old.decides_like(policy))
         };
         let is_gone = |old: &Arc<ActivePolicy>| plan.policy(old.name()).is_none();
-        Changes {
+        let mut changes = Changes {
             changed: plan.policies().filter(|new| !decides_like_before(new)).cloned().collect(),
             gone: before.policies().filter(|old| is_gone(old)).cloned().collect(),
-        }
+        };
+        // A reload takes the same steps each time.
+        changes.changed.sort_by(|a, b| a.name().cmp(b.name()));
+        changes.gone.sort_by(|a, b| a.name().cmp(b.name()));
+        changes
     }
 }
 
 /// Drops a plan away from the threads that answer, once no request uses it.
 fn drop_later(plan: Arc<Plan>, changes: Changes) {
-    tokio::task::spawn_blocking(move || {
-        drop(changes);
+    tokio::spawn(async move {
+        off_workers(move || drop(changes)).await;
         // A request that holds it for longer than this drops it.
         for _ in 0..100 {
             if Arc::strong_count(&plan) == 1 {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            sleep(Duration::from_millis(10)).await;
         }
-        drop(plan);
+        off_workers(move || drop(plan)).await;
     });
 }

@@ -1,24 +1,24 @@
 //! Snapshots: the memory store's state in a file between two runs.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 use waterclock::{Clock, MemoryStore};
 use waterclock_config::Invalid;
 
-/// Fingerprints of keys are in it with their seed: with both, guesses can be tested.
-const OWNER_ONLY: u32 = 0o600;
+use super::disk::{self, Disk};
 
 /// The file of one server: no other server uses it at the same time.
 pub(crate) struct SnapshotFile {
     path: PathBuf,
+    disk: Arc<dyn Disk>,
     /// Locked until the server stops; `None` after that. The snapshot itself cannot be locked, because each one is a new
     /// file. The mutex is held while one is written: two writers would corrupt the file.
-    lock: Mutex<Option<File>>,
+    lock: Mutex<Option<Box<dyn Send>>>,
 }
 
 /// What is wrong with a path, as far as that is known without writing. Completes "`snapshot` …".
@@ -54,25 +54,14 @@ impl SnapshotFile {
     /// Takes a path that can be written to and that no other server uses.
     pub(crate) fn open(path: &Path) -> Result<SnapshotFile, Invalid> {
         let refused = |why: String| Invalid::from(format!("`snapshot` {why}"));
-        examine_snapshot(path).map_err(refused)?;
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .mode(OWNER_ONLY)
-            .open(beside(path, ".lock"))
-            .map_err(|error| refused(cannot_write(path, &error)))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let why = "is in use by another server; give each server its own file";
-                return Err(refused(format!("{} {why}", path.display())));
-            }
-            // Some network file systems have no locks.
-            Err(TryLockError::Error(error)) => {
-                warn!(file = %path.display(), "cannot lock the snapshot against a second server: {error}");
-            }
-        }
-        Ok(SnapshotFile { path: path.to_owned(), lock: Mutex::new(Some(lock)) })
+        let disk = disk::of_this_thread();
+        disk.examine(path).map_err(refused)?;
+        let lock = disk.lock(&beside(path, ".lock"));
+        let Some(lock) = lock.map_err(|error| refused(cannot_write(path, &error)))? else {
+            let why = "is in use by another server; give each server its own file";
+            return Err(refused(format!("{} {why}", path.display())));
+        };
+        Ok(SnapshotFile { path: path.to_owned(), disk, lock: Mutex::new(Some(lock)) })
     }
 
     /// Writes a new file and renames it over the old one: a crash loses neither. Whether that worked. Once the lock was
@@ -104,23 +93,24 @@ impl SnapshotFile {
     fn write<C: Clock>(&self, store: &MemoryStore<C>) -> io::Result<usize> {
         let new = beside(&self.path, ".new");
         // What a crash left, or what somebody else has put there.
-        match fs::remove_file(&new) {
+        match self.disk.remove(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&new)?;
-        let mut out = BufWriter::new(file);
+        let mut out = BufWriter::new(self.disk.create(&new)?);
         let saved = store.snapshot(&mut out)?;
         out.flush()?;
-        out.get_ref().sync_all()?;
-        fs::rename(&new, &self.path)?;
+        out.get_mut().sync()?;
+        self.disk.rename(&new, &self.path)?;
+        // Without this, the old one may be back after a power loss.
+        self.disk.sync_directory_of(&self.path)?;
         Ok(saved.keys)
     }
 
     /// Restores the policies that the last run kept, which are needed before the keys. Errors are those of
     /// [`restore`](Self::restore), which logs them.
     pub(crate) fn restore_kept<C: Clock>(&self, store: &MemoryStore<C>) {
-        if let Ok(mut file) = File::open(&self.path) {
+        if let Ok(mut file) = self.disk.open(&self.path) {
             _ = store.restore_kept_policies(&mut file);
         }
     }
@@ -129,7 +119,7 @@ impl SnapshotFile {
     /// limits nothing.
     pub(crate) fn restore<C: Clock>(&self, store: &MemoryStore<C>) {
         let path = &self.path;
-        let file = match File::open(path) {
+        let file = match self.disk.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
@@ -147,7 +137,7 @@ impl SnapshotFile {
             ),
             Err(error) => {
                 let aside = beside(path, ".unreadable");
-                _ = fs::rename(path, &aside);
+                _ = self.disk.rename(path, &aside);
                 error!(file = %aside.display(), "snapshot unreadable, all keys start fresh: {error}");
             }
         }

@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// How many reservations of each policy are open; none for a shared store.
-    pub(super) fn reservations(&self) -> HashMap<String, usize> {
+    pub(crate) fn reservations(&self) -> HashMap<String, usize> {
         self.memory().map(MemoryStore::reservations).unwrap_or_default()
     }
 

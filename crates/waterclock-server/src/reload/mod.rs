@@ -115,7 +115,7 @@ pub(crate) struct InForce {
 }
 
 /// A new configuration that can be put in force.
-struct Prepared {
+pub(crate) struct Prepared {
     plan: Plan,
     shows_keys: bool,
     max_throttle_period: Micros,
@@ -147,7 +147,7 @@ impl InForce {
         (self.prepare(&config), Some((files, contents)))
     }
 
-    fn prepare(&self, config: &Config) -> Result<Prepared, Invalid> {
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, Invalid> {
         for (face, address) in &self.bound {
             config.server.may_listen(&format!("`{}`", face.name()), *address)?;
         }
@@ -163,7 +163,7 @@ impl InForce {
     }
 
     /// Everything that can fail comes before anything that takes effect.
-    async fn apply(&self, prepared: Prepared) -> Reloaded {
+    pub(crate) async fn apply(&self, prepared: Prepared) -> Reloaded {
         let engine = &self.server.engine;
         engine.activate(prepared.plan).await?;
         engine.refused().show_keys(prepared.shows_keys, engine.metrics().clock().now());

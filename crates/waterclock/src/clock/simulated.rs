@@ -4,7 +4,8 @@ use tokio::time::Instant;
 use waterclock_core::Timestamp;
 
 thread_local! {
-    static ORIGIN: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// An instant of tokio's, and what the clocks show then.
+    static SHOWN: Cell<Option<(Instant, Timestamp)>> = const { Cell::new(None) };
 }
 
 /// While it lives, every clock of this thread shows the time of tokio's runtime, which a simulation moves.
@@ -18,18 +19,35 @@ impl SimulatedTime {
     /// Begins now.
     #[must_use]
     pub fn begin() -> Self {
-        ORIGIN.set(Some(Instant::now()));
+        Self::begin_at(Self::START)
+    }
+
+    /// Begins now, at what the clocks are to show.
+    #[must_use]
+    pub fn begin_at(shown: Timestamp) -> Self {
+        SHOWN.set(Some((Instant::now(), shown)));
         Self(())
+    }
+
+    /// Steps to what the clocks are to show now.
+    pub fn step(&self, shown: Timestamp) {
+        SHOWN.set(Some((Instant::now(), shown)));
+    }
+
+    /// Whether the clocks of this thread show simulated time.
+    #[must_use]
+    pub fn is_shown() -> bool {
+        SHOWN.get().is_some()
     }
 
     #[inline]
     pub(super) fn now() -> Option<Timestamp> {
-        ORIGIN.get().map(|origin| Self::START.after(origin.elapsed()))
+        SHOWN.get().map(|(since, shown)| shown.after(since.elapsed()))
     }
 }
 
 impl Drop for SimulatedTime {
     fn drop(&mut self) {
-        ORIGIN.set(None);
+        SHOWN.set(None);
     }
 }
