@@ -1,10 +1,9 @@
 //! Snapshots: words from bytes, and changes to what a store wrote. All is restored, or nothing.
-#![no_main]
 
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock::store::now_or_never;
 use waterclock::{
     FixedWindow, Gcra, KeyOverride, LeakyBucket, Limit, ManualClock, MemoryStore, Override, Policy,
@@ -19,13 +18,13 @@ thread_local! {
     static WRITTEN: Vec<u64> = written();
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     match WRITTEN.with(|written| words(&mut Unstructured::new(data), written)) {
         Ok(words) => restore(&words),
         Err(_) => return Corpus::Reject,
     }
     Corpus::Keep
-});
+}
 
 fn policies() -> [Policy; 7] {
     let minute = Duration::from_secs(60);
