@@ -45,7 +45,9 @@ pub fn case(from: &mut Unstructured<'_>, tick: u64) -> Result<Case> {
         at_ns += step(from, &spec)?;
         let reports = breaks && from.ratio(1, 2)?;
         let verb = *from.choose(if reports { &REPORTS[..] } else { &VERBS[..] })?;
-        trace.push(Event { at_ns: at_ns / tick * tick, verb, cost: cost(from)? });
+        // The model keeps each report.
+        let cost = if reports { from.int_in_range(0..=3)? } else { cost(from)? };
+        trace.push(Event { at_ns: at_ns / tick * tick, verb, cost });
     }
     Ok(Case { spec, trace, dice: from.arbitrary()? })
 }
