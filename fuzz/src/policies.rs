@@ -7,10 +7,22 @@ use waterclock_conformance::{Case, Event};
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
+const VERBS: [Verb; 8] = [
+    Verb::Check,
+    Verb::Check,
+    Verb::Check,
+    Verb::Check,
+    Verb::Peek,
+    Verb::Debit,
+    Verb::Refund,
+    Verb::Reset,
+];
+const REPORTS: [Verb; 3] = [Verb::ReportOk, Verb::ReportError, Verb::ReportError];
+
 /// A policy of one to three limits, and up to twelve calls for one key. With `tick`, all times are multiples of it.
 pub fn case(from: &mut Unstructured<'_>, tick: u64) -> Result<Case> {
     let many = from.int_in_range(1..=3)?;
-    let limits = (0..many).map(|_| limit(from, tick)).collect::<Result<Vec<LimitSpec>>>();
+    let limits = (0..many).map(|i| limit(from, tick, i == 0)).collect::<Result<Vec<LimitSpec>>>();
     let mut limits = limits?;
     if let [only] = &mut limits[..] {
         // It would bound nothing.
@@ -28,27 +40,27 @@ pub fn case(from: &mut Unstructured<'_>, tick: u64) -> Result<Case> {
     let spec = PolicySpec { mode, shadow: from.ratio(1, 20)?, limits };
     let mut at_ns = *from.choose(&[0, 1 << 31, 1_794_000_000 * SECOND])?;
     let mut trace = Vec::new();
+    let breaks = spec.limits.iter().any(|limit| is_breaker(&limit.algorithm));
     for _ in 0..from.int_in_range(1..=12)? {
         at_ns += step(from, &spec)?;
-        let verb = *from.choose(&[
-            Verb::Check,
-            Verb::Check,
-            Verb::Check,
-            Verb::Check,
-            Verb::Peek,
-            Verb::Debit,
-            Verb::Refund,
-            Verb::Reset,
-        ])?;
-        trace.push(Event { at_ns: at_ns / tick * tick, verb, cost: cost(from)? });
+        let reports = breaks && from.ratio(1, 2)?;
+        let verb = *from.choose(if reports { &REPORTS[..] } else { &VERBS[..] })?;
+        // The model keeps each report.
+        let cost = if reports { from.int_in_range(0..=3)? } else { cost(from)? };
+        trace.push(Event { at_ns: at_ns / tick * tick, verb, cost });
     }
     Ok(Case { spec, trace, dice: from.arbitrary()? })
 }
 
-fn limit(from: &mut Unstructured<'_>, tick: u64) -> Result<LimitSpec> {
+fn is_breaker(algorithm: &Algorithm) -> bool {
+    matches!(algorithm, Algorithm::ErrorRate { .. })
+}
+
+/// Only the first limit of a policy may be a breaker.
+fn limit(from: &mut Unstructured<'_>, tick: u64, may_break: bool) -> Result<LimitSpec> {
     let (limit, per_ns) = (units(from)?, period(from, tick)?);
     let overdraft = from.ratio(1, 8)?;
-    let algorithm = match from.int_in_range(0..=10)? {
+    let algorithm = match from.int_in_range(0..=if may_break { 11 } else { 10 })? {
         0 => Algorithm::Gcra { limit, per_ns, capacity: limit, overdraft },
         1 => {
             // A bucket refills within 100 years; more is cut off.
@@ -74,7 +86,13 @@ fn limit(from: &mut Unstructured<'_>, tick: u64) -> Result<LimitSpec> {
             limit: limit.min((per_ns / tick / 2).max(1)),
             per_ns: per_ns.max(2 * tick),
         },
-        _ => Algorithm::MinInterval { every_ns: per_ns },
+        10 => Algorithm::MinInterval { every_ns: per_ns },
+        _ => Algorithm::ErrorRate {
+            threshold: *from.choose(&[1, 2_500, 5_000, 6_667, 10_000])?,
+            per_ns,
+            min_samples: from.int_in_range(1..=4)?,
+            cool_down_ns: (per_ns / from.int_in_range(1..=8)? / tick).max(1) * tick,
+        },
     };
     let gap = (per_ns / from.int_in_range(1..=40)? / tick).max(1) * tick;
     Ok(LimitSpec {
@@ -113,7 +131,8 @@ fn step(from: &mut Unstructured<'_>, spec: &PolicySpec) -> Result<u64> {
         | Algorithm::SlidingWindow { per_ns, .. }
         | Algorithm::RollingWindow { per_ns, .. }
         | Algorithm::Quota { per_ns, .. }
-        | Algorithm::EvenSlots { per_ns, .. } => per_ns,
+        | Algorithm::EvenSlots { per_ns, .. }
+        | Algorithm::ErrorRate { per_ns, .. } => per_ns,
         _ => SECOND,
     });
     Ok(match from.int_in_range(0..=7)? {

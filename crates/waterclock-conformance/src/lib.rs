@@ -17,4 +17,4 @@ pub mod units;
 pub use case::{Case, Event};
 pub use family::Family;
 pub use property::{judge, verdict};
-pub use subject::{Core, Memory, Subject, answer, now_or_never, policy};
+pub use subject::{Core, Memory, Subject, answer, now_or_never, policy, verb};

@@ -85,20 +85,25 @@ impl Subject for Memory {
             if sweep {
                 store.sweep();
             }
-            let verb = match event.verb {
-                SpecVerb::Check => Verb::Check,
-                SpecVerb::Peek => Verb::Peek,
-                SpecVerb::Debit => Verb::Debit,
-                SpecVerb::ReportOk => Verb::Report(Outcome::Ok),
-                SpecVerb::ReportError => Verb::Report(Outcome::Error),
-                SpecVerb::Refund => Verb::Refund,
-                SpecVerb::Reset => Verb::Reset,
-            };
             let charge = Charge::new("policy", b"alice", event.cost);
-            let answers = now_or_never(store.apply(verb, &[charge])).expect("the policy is known");
+            let answers = now_or_never(store.apply(verb(event.verb), &[charge]))
+                .expect("the policy is known");
             answer(&answers[0])
         };
         trace.iter().map(call).collect()
+    }
+}
+
+/// The library's verb for one of a trace.
+pub fn verb(verb: SpecVerb) -> Verb {
+    match verb {
+        SpecVerb::Check => Verb::Check,
+        SpecVerb::Peek => Verb::Peek,
+        SpecVerb::Debit => Verb::Debit,
+        SpecVerb::ReportOk => Verb::Report(Outcome::Ok),
+        SpecVerb::ReportError => Verb::Report(Outcome::Error),
+        SpecVerb::Refund => Verb::Refund,
+        SpecVerb::Reset => Verb::Reset,
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use waterclock::{Charge, Outcome, Policy, Store, Timestamp, Verb};
+use waterclock::{Charge, Policy, Store, Timestamp};
 use waterclock_conformance::property::{self, Property};
 use waterclock_conformance::real::RedisServer;
-use waterclock_conformance::reference::{Answer, PolicySpec, Verb as SpecVerb};
-use waterclock_conformance::{Case, Core, Event, Family, Subject, answer, judge};
+use waterclock_conformance::reference::{Answer, PolicySpec};
+use waterclock_conformance::{Case, Core, Event, Family, Subject, answer, judge, verb};
 use waterclock_redis::RedisStore;
 
 /// Decisions compared per kind of policy.
@@ -72,17 +72,9 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
     let (mut answers, mut latest) = (Vec::with_capacity(trace.len()), 0);
     for event in trace {
         latest = latest.max(event.at_ns);
-        let verb = match event.verb {
-            SpecVerb::Check => Verb::Check,
-            SpecVerb::Peek => Verb::Peek,
-            SpecVerb::Debit => Verb::Debit,
-            SpecVerb::ReportOk => Verb::Report(Outcome::Ok),
-            SpecVerb::ReportError => Verb::Report(Outcome::Error),
-            SpecVerb::Refund => Verb::Refund,
-            SpecVerb::Reset => Verb::Reset,
-        };
         let charge = Charge::new(name, b"alice", event.cost);
-        let given = store.apply_at(Timestamp::from_nanos(latest), verb, &[charge]).await;
+        let given =
+            store.apply_at(Timestamp::from_nanos(latest), verb(event.verb), &[charge]).await;
         let given = given.unwrap_or_else(|error| panic!("{error}: {spec:?} {trace:?}"));
         answers.push(answer(&given[0]));
     }

@@ -2,11 +2,10 @@
 //!
 //! Lines before the first empty one are flags: `format jsonl`, `key EXPR`, `cost EXPR`, `where EXPR`, `tier EXPR`,
 //! `time FIELD`, `unit ms`, `reorder 1s`, `spread`, `strict`, `delimiter ;`, `no-header`. The log is the rest.
-#![no_main]
 
 use std::io::Cursor;
 
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock_config::{Config, MAX_KEY, Micros, PolicyConfig};
 use waterclock_rehearse::fuzzing::events;
 use waterclock_rehearse::trace::{Format, Input, Reading, TimeUnit};
@@ -17,7 +16,7 @@ thread_local! {
         .expect("valid");
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let end = data.windows(2).position(|pair| pair == b"\n\n").unwrap_or(0);
     let (flags, log) = data.split_at(end);
     let Ok(flags) = std::str::from_utf8(flags) else { return Corpus::Reject };
@@ -31,7 +30,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         Some(format) => access_log(&reading, format, log, policy),
     });
     Corpus::Keep
-});
+}
 
 fn set(reading: &mut Reading, flag: &str) {
     let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));

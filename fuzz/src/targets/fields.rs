@@ -1,17 +1,17 @@
 //! Our own header fields: what we write, our client reads as it was meant.
-#![no_main]
 
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
 use http::{HeaderMap, StatusCode};
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock::store::now_or_never;
 use waterclock::{Charge, Jitter, Limit, ManualClock, MemoryStore, Policy, Store, Timestamp, Verb};
 use waterclock_conformance::policy;
 use waterclock_conformance::reference::Verb as SpecVerb;
-use waterclock_fuzz::policies::case;
 use waterclock_http::{HeaderFields, HeaderStyle, StyledAnswer, advised_wait};
+
+use crate::policies::case;
 
 const STYLES: [HeaderStyle; 6] = [
     HeaderStyle::Ietf,
@@ -22,14 +22,14 @@ const STYLES: [HeaderStyle; 6] = [
     HeaderStyle::RetryAfter,
 ];
 
-fuzz_target!(|data: &[u8]| -> Corpus {
-    match run(&mut Unstructured::new(data)) {
+pub fn run(data: &[u8]) -> Corpus {
+    match answers(&mut Unstructured::new(data)) {
         Ok(()) => Corpus::Keep,
         Err(_) => Corpus::Reject,
     }
-});
+}
 
-fn run(from: &mut Unstructured<'_>) -> Result<()> {
+fn answers(from: &mut Unstructured<'_>) -> Result<()> {
     let name: String = from.arbitrary()?;
     let own_name: String = from.arbitrary()?;
     let unit = (*from.choose(&["requests", "tokens", "kilo \"bytes\""])?).to_owned();

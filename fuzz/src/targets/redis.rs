@@ -1,16 +1,17 @@
 //! What is read from Redis: records, what stands before them, reservations, definitions, replies.
 //!
 //! The first byte says which, and for records the policy; all of it may be another program's.
-#![no_main]
 
 use std::time::Duration;
 
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock::{
     Concurrency, Cost, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval,
     Policy, Quota, RollingWindow, SlidingWindow, Timestamp, Verb,
 };
 use waterclock_redis::fuzzing::{Records, cluster_slots, note, prefix, reply};
+
+use crate::planted::planted;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_794_000_000_123_456_000);
 
@@ -47,7 +48,7 @@ fn records() -> Vec<Records> {
     limits.into_iter().map(policy).collect()
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let [kind, which, bytes @ ..] = data else { return Corpus::Reject };
     RECORDS.with(|records| {
         let of = &records[usize::from(*which) % records.len()];
@@ -66,7 +67,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         }
     });
     Corpus::Keep
-});
+}
 
 fn record(of: &Records, other: &Records, bytes: &[u8], is_reply: bool, kind: u8) {
     let verb = [Verb::Peek, Verb::Check, Verb::Debit, Verb::Refund][usize::from(kind / 8) % 4];
@@ -78,7 +79,12 @@ fn record(of: &Records, other: &Records, bytes: &[u8], is_reply: bool, kind: u8)
     let Some(written) = written else { return };
     let peek = |record: &[u8]| of.answer(record, false, NOW, (Verb::Peek, &Cost::from(1)));
     let (first, again) = peek(&written).expect("our own record");
-    let (second, _) = peek(&again.expect("not fresh")).expect("our own record");
+    let mut again = again.expect("not fresh");
+    if planted("a_unit_is_lost_when_written_again") && again.len() > 16 {
+        let last = again.last_mut().expect("long");
+        *last = last.saturating_sub(1);
+    }
+    let (second, _) = peek(&again).expect("our own record");
     assert_eq!(first, second);
     if let Some(carried) = of.carried(&written, other, NOW) {
         let read = other.answer(&carried, false, NOW, (Verb::Peek, &Cost::from(1)));

@@ -1,11 +1,9 @@
 //! What a control plane pushes: raw bytes and configurations made of them, from the message to what limits a descriptor.
-#![no_main]
 
 use arbitrary::{Result, Unstructured};
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use prost::Message;
 use prost_types::Any;
-use waterclock_fuzz::server::Scene;
 use waterclock_server::envoy::DiscoveryResponse;
 use waterclock_server::envoy::reference::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitReplace,
@@ -13,13 +11,15 @@ use waterclock_server::envoy::reference::{
 use waterclock_server::observe::Face;
 use waterclock_server::reference::Descriptor;
 
+use crate::server::Scene;
+
 const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
 thread_local! {
     static SCENE: Scene = Scene::new(Face::Grpc);
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let Some((kind, bytes)) = data.split_first() else { return Corpus::Reject };
     let resource = |value| Any { type_url: TYPE_URL.to_owned(), value };
     let resources = match kind % 4 {
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let response =
         DiscoveryResponse { type_url: TYPE_URL.to_owned(), resources, ..Default::default() };
     push(&response.encode_to_vec(), *kind)
-});
+}
 
 fn push(message: &[u8], kind: u8) -> Corpus {
     SCENE.with(|scene| {

@@ -1,15 +1,15 @@
 //! Messages of gRPC: Envoy's, Kuadrant's and our own service, raw bytes and requests made of them.
-#![no_main]
 
 use arbitrary::{Result, Unstructured};
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use prost::Message;
-use waterclock_fuzz::server::Scene;
 use waterclock_server::envoy::{
     Code, Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, RateLimitResponse,
 };
 use waterclock_server::observe::Face;
 use waterclock_server::rate_limiter as ours;
+
+use crate::server::Scene;
 
 const ENVOY: [&str; 3] = [
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
@@ -26,7 +26,7 @@ thread_local! {
     static SCENE: Scene = Scene::new(Face::Grpc);
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let Some((kind, bytes)) = data.split_first() else { return Corpus::Reject };
     let kind = usize::from(*kind);
     if kind % 2 == 0 {
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         our_own(OURS[kind / 2 % OURS.len()], bytes);
     }
     Corpus::Keep
-});
+}
 
 fn envoy(path: &str, message: &[u8]) {
     let (answer, status) = call(path, message).expect("decided at once");

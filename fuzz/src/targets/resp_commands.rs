@@ -1,18 +1,18 @@
 //! Commands of the Redis protocol, to the reply: any bytes, whole and in pieces.
 //!
 //! Each connection gets the same replies, apart from numbers: times go on.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use waterclock_fuzz::server::{Scene, without_numbers};
+use libfuzzer_sys::Corpus;
 use waterclock_server::observe::Face;
+
+use crate::server::{Scene, without_numbers};
 
 thread_local! {
     static SCENE: Scene = Scene::new(Face::Resp);
 }
 
-fuzz_target!(|data: &[u8]| {
-    let Some((cut, bytes)) = data.split_first() else { return };
+pub fn run(data: &[u8]) -> Corpus {
+    let Some((cut, bytes)) = data.split_first() else { return Corpus::Reject };
     SCENE.with(|scene| {
         let replies = |piece: usize| {
             let replies = scene.runtime.block_on(scene.faces.resp(bytes.chunks(piece)));
@@ -28,4 +28,5 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(shown(&whole), shown(&cut));
         }
     });
-});
+    Corpus::Keep
+}

@@ -1,10 +1,11 @@
 //! Expressions over the lines of a log: parentheses around one change nothing, and an error points into it.
-#![no_main]
 
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock_config::{Config, PolicyConfig};
 use waterclock_rehearse::fuzzing::events;
 use waterclock_rehearse::trace::{Event, Format, Reading};
+
+use crate::planted::planted;
 
 const LOG: &str = r#"{"t_us":1,"ip":"203.0.113.77","status":503,"path":"/api/v1/users/7?x","size":1.1,"user":null,"ok":true}
 {"t_us":2,"ip":"2001:db8:1:2:3::4","status":"200","path":"","size":-3,"user":"a b","ok":false,"deep":{"er":[1]}}
@@ -18,7 +19,7 @@ thread_local! {
         .expect("valid");
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let Some((kind, text)) = data.split_first() else { return Corpus::Reject };
     let Ok(text) = std::str::from_utf8(text) else { return Corpus::Reject };
     let reading = |text: String| {
@@ -31,7 +32,11 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         reading
     };
     let plain = read(&reading(text.to_owned()));
-    let wrapped = read(&reading(format!("({text})")));
+    let mut wrapped = format!("({text})");
+    if planted("and_binds_as_or_does") {
+        wrapped = wrapped.replace(" and ", " or ");
+    }
+    let wrapped = read(&reading(wrapped));
     match (&plain, &wrapped) {
         (Ok(plain), Ok(wrapped)) => assert_eq!(plain, wrapped, "{text}"),
         (Err(error), _) => assert!(!error.is_empty()),
@@ -41,7 +46,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         }
     }
     Corpus::Keep
-});
+}
 
 /// The events, or the problem with the expression. Problems with lines leave lines out.
 fn read(reading: &Reading) -> Result<Vec<String>, String> {

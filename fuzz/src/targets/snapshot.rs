@@ -1,10 +1,10 @@
 //! Snapshots: words from bytes, and changes to what a store wrote. All is restored, or nothing.
-#![no_main]
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock::store::now_or_never;
 use waterclock::{
     FixedWindow, Gcra, KeyOverride, LeakyBucket, Limit, ManualClock, MemoryStore, Override, Policy,
@@ -15,17 +15,16 @@ const NOW: Timestamp = Timestamp::from_nanos(1_794_000_000_123_456_789);
 /// Magic, version, when, and what the hash needs.
 const HEAD: usize = 3 + 5;
 
-thread_local! {
-    static WRITTEN: Vec<u64> = written();
-}
+static POLICIES: LazyLock<[Policy; 7]> = LazyLock::new(policies);
+static WRITTEN: LazyLock<Vec<u64>> = LazyLock::new(written);
 
-fuzz_target!(|data: &[u8]| -> Corpus {
-    match WRITTEN.with(|written| words(&mut Unstructured::new(data), written)) {
+pub fn run(data: &[u8]) -> Corpus {
+    match words(&mut Unstructured::new(data), &WRITTEN) {
         Ok(words) => restore(&words),
         Err(_) => return Corpus::Reject,
     }
     Corpus::Keep
-});
+}
 
 fn policies() -> [Policy; 7] {
     let minute = Duration::from_secs(60);
@@ -48,8 +47,8 @@ fn store() -> (MemoryStore<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
     clock.set(NOW);
     let store = MemoryStore::new(8, clock.clone());
-    for policy in policies() {
-        now_or_never(store.set_policy(policy)).expect("at once").expect("valid");
+    for policy in &*POLICIES {
+        now_or_never(store.set_policy(policy.clone())).expect("at once").expect("valid");
     }
     (store, clock)
 }
@@ -57,7 +56,7 @@ fn store() -> (MemoryStore<ManualClock>, ManualClock) {
 /// The words of a snapshot of a store that was used.
 fn written() -> Vec<u64> {
     let (store, clock) = store();
-    for policy in policies() {
+    for policy in &*POLICIES {
         for key in 0..3_u8 {
             clock.advance(Duration::from_millis(100));
             let check = now_or_never(store.check_n(policy.name(), &[key], 2));
@@ -134,7 +133,7 @@ fn restore(words: &[u64]) {
             assert!(twice.keys <= restored.keys, "{twice:?} of {restored:?}");
         }
     }
-    for policy in policies() {
+    for policy in &*POLICIES {
         for key in [&[0][..], b"own", b"new"] {
             clock.advance(Duration::from_millis(1));
             let checked = now_or_never(store.check_n(policy.name(), key, 1)).expect("at once");

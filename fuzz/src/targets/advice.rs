@@ -1,16 +1,15 @@
 //! Header fields of other servers: how long they ask a client to wait.
 //!
 //! The first line is a status and the time of day in seconds, the others are header fields.
-#![no_main]
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use waterclock::Timestamp;
 use waterclock_http::advised_wait;
 
-fuzz_target!(|data: &[u8]| {
+pub fn run(data: &[u8]) -> Corpus {
     let mut lines = data.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
     let mut numbers = first.split_whitespace();
@@ -48,4 +47,5 @@ fuzz_target!(|data: &[u8]| {
     // Other header fields do not matter.
     headers.insert("x-other", HeaderValue::from_static("5"));
     assert_eq!(advised_wait(status, &headers, now), wait);
-});
+    Corpus::Keep
+}

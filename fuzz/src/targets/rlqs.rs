@@ -1,16 +1,16 @@
 //! Envoy's quota service: reports of a proxy as raw bytes and made of them, on one stream.
-#![no_main]
 
 use std::collections::BTreeMap;
 
 use arbitrary::{Result, Unstructured};
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use prost::Message;
-use waterclock_fuzz::server::Scene;
 use waterclock_server::envoy::rlqs::{
     BucketId, BucketQuotaUsage, RateLimitQuotaResponse, RateLimitQuotaUsageReports,
 };
 use waterclock_server::observe::Face;
+
+use crate::server::Scene;
 
 const METHOD: &str =
     "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
@@ -19,7 +19,7 @@ thread_local! {
     static SCENE: Scene = Scene::new(Face::Grpc);
 }
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let Some((kind, bytes)) = data.split_first() else { return Corpus::Reject };
     let framed = match kind % 4 {
         // Framing and all.
@@ -62,7 +62,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         assert!(![Some(2), Some(13), Some(15)].contains(&status), "{status:?}");
     });
     Corpus::Keep
-});
+}
 
 fn frame(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).expect("short").to_be_bytes();

@@ -1,18 +1,18 @@
 //! Requests over HTTP/1.1: the plain path answers as hyper and the router do.
 //!
 //! The first byte says what the rest is: a whole request, the body of a check, or what follows the path of one.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use waterclock_fuzz::server::{Scene, without_numbers};
+use libfuzzer_sys::Corpus;
 use waterclock_server::observe::Face;
+
+use crate::server::{Scene, without_numbers};
 
 thread_local! {
     static SCENES: [Scene; 2] = [Scene::new(Face::Http), Scene::new(Face::Http)];
 }
 
-fuzz_target!(|data: &[u8]| {
-    let Some((kind, bytes)) = data.split_first() else { return };
+pub fn run(data: &[u8]) -> Corpus {
+    let Some((kind, bytes)) = data.split_first() else { return Corpus::Reject };
     let request = match kind % 4 {
         0 => bytes.to_vec(),
         1 => post("/v1/check", bytes),
@@ -40,7 +40,8 @@ fuzz_target!(|data: &[u8]| {
         }
         hypers.forget();
     });
-});
+    Corpus::Keep
+}
 
 fn post(path: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();

@@ -1,30 +1,34 @@
-//! The translators of `waterclock import`, and what must hold of what they make.
+//! Configurations of other rate limiters, in each of their formats: a configuration of ours, or an error in a sentence.
+//!
+//! The first byte names the format. The translators are part of a program, so their files are compiled here.
+#![allow(dead_code, unused_imports, unreachable_pub, reason = "the program uses all of it")]
 
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/envoy/mod.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/envoy/mod.rs"]
 mod envoy;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/express.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/express.rs"]
 mod express;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/flexible.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/flexible.rs"]
 mod flexible;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/format.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/format.rs"]
 mod format;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/limitador/mod.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/limitador/mod.rs"]
 mod limitador;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/misskey.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/misskey.rs"]
 mod misskey;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/names.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/names.rs"]
 mod names;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/notes.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/notes.rs"]
 mod notes;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/options.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/options.rs"]
 mod options;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/sharkey.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/sharkey.rs"]
 mod sharkey;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/source.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/source.rs"]
 mod source;
-#[path = "../../../../../crates/waterclock-cli/src/verb/import/toml.rs"]
+#[path = "../../../crates/waterclock-cli/src/verb/import/toml.rs"]
 mod toml;
 
+use libfuzzer_sys::Corpus;
 use waterclock_config::Config;
 
 use self::format::Format;
@@ -32,7 +36,14 @@ use self::source::Source;
 
 const NAME: &str = "limits.yaml";
 
-pub(crate) fn check(format: u8, text: &str) {
+pub fn run(data: &[u8]) -> Corpus {
+    let Some((format, text)) = data.split_first() else { return Corpus::Reject };
+    let Ok(text) = std::str::from_utf8(text) else { return Corpus::Reject };
+    check(*format, text);
+    Corpus::Keep
+}
+
+fn check(format: u8, text: &str) {
     let source = [Source { name: NAME.to_owned(), text: text.to_owned() }];
     let translated = match format % 8 {
         0 => envoy::translate(&source),

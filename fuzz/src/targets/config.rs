@@ -1,11 +1,10 @@
 //! The configuration: any text is a configuration that can be told, or problems with places in it.
-#![no_main]
 
-use libfuzzer_sys::{Corpus, fuzz_target};
+use libfuzzer_sys::Corpus;
 use waterclock_config::english::{describe, describe_rule, warnings};
 use waterclock_config::{Config, LimitFields, PolicyJson, read_limits};
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+pub fn run(data: &[u8]) -> Corpus {
     let Ok(text) = std::str::from_utf8(data) else { return Corpus::Reject };
     match Config::read("fuzz.toml", text) {
         Err(invalid) => {
@@ -27,7 +26,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         }
     }
     Corpus::Keep
-});
+}
 
 /// What `waterclock validate` prints.
 fn told(config: &Config) {
