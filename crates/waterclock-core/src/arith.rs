@@ -23,6 +23,17 @@ pub(crate) fn div_floor(a: u128, b: u64) -> u64 {
     u64::try_from(a / u128::from(b.get())).unwrap_or(u64::MAX)
 }
 
+/// `⌊a / b⌋`, at most `u64::MAX`, and what is left of `a`.
+#[inline]
+pub(crate) fn div_rem(a: u128, b: u64) -> (u64, u64) {
+    let b = divisor(b);
+    if let Ok(a) = u64::try_from(a) {
+        return (a / b, a % b);
+    }
+    let wide = u128::from(b.get());
+    (u64::try_from(a / wide).unwrap_or(u64::MAX), u64::try_from(a % wide).unwrap_or(0))
+}
+
 /// Constructors see to it that nothing divides by zero; with that in the type, no panic is compiled in.
 #[inline]
 fn divisor(b: u64) -> NonZeroU64 {

@@ -8,8 +8,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, period, units};
-use crate::arith::{div_ceil, div_floor, mul};
+use super::{Meter, NEVER, period, units};
+use crate::arith::{div_ceil, div_rem, mul};
+use crate::room::Room;
 use crate::store::{State, View};
 use crate::{LimitError, Timestamp};
 
@@ -46,14 +47,16 @@ impl EvenSlots {
         self.half_end(now.as_nanos())
     }
 
-    /// Which half-slot of its period holds `now`. Their number is even: parity is the epoch's.
-    fn half(&self, now: u64) -> u64 {
-        div_floor(mul(now % self.per, self.halves), self.per)
+    /// Which half-slot of its period holds `now`, and how much of it is left, in 1/halves ns. Their number is even: parity
+    /// is the epoch's.
+    fn half_of(&self, now: u64) -> (u64, u64) {
+        let (half, into) = div_rem(mul(now % self.per, self.halves), self.per);
+        (half, self.per - into)
     }
 
     /// The end of the half-slot that holds `now`: the first instant of the next one.
     fn half_end(&self, now: u64) -> u64 {
-        now - now % self.per + div_ceil(mul(self.half(now) + 1, self.per), self.halves)
+        now + div_ceil(self.half_of(now).1.into(), self.halves)
     }
 }
 
@@ -75,7 +78,7 @@ impl Meter for EvenSlots {
             return 0;
         }
         let free = now.max(view.words[0]);
-        let even = if self.half(free).is_multiple_of(2) { free } else { self.half_end(free) };
+        let even = if self.half_of(free).0.is_multiple_of(2) { free } else { self.half_end(free) };
         even - now
     }
 
@@ -85,6 +88,29 @@ impl Meter for EvenSlots {
 
     fn charge(&self, state: State<'_>, now: u64, _units: u64) {
         state.words[0] = self.half_end(now);
+    }
+
+    /// Where the half-slots lie is found out once.
+    #[inline(always)]
+    fn spend(&self, state: State<'_>, now: u64, _cost: u64) -> (u64, Room) {
+        let [taken] = state.words else { return (NEVER, Room::NONE) };
+        let free = now.max(*taken);
+        let (half, left) = self.half_of(free);
+        let is_even = half.is_multiple_of(2);
+        // A period is at most 100 years, of which a word holds five.
+        let ends = |more: u64| free + div_ceil((left + more * self.per).into(), self.halves);
+        if free == now && is_even {
+            // The next even half-slot is the one after the next.
+            *taken = ends(0);
+            return (
+                0,
+                Room::Counted { remaining: 0, next_unit: ends(1) - now, reset: *taken - now },
+            );
+        }
+        let wait = if is_even { free - now } else { ends(0) - now };
+        let reset = taken.saturating_sub(now);
+        // What is taken is closed, and so is an odd half-slot.
+        (wait, Room::Counted { remaining: 0, next_unit: wait, reset })
     }
 
     /// The event was counted when it was admitted, whatever it cost in the end.

@@ -60,6 +60,22 @@ impl Narrow {
         div_ceil_small(after - self.depth, self.scale).min(NEVER - 1)
     }
 
+    /// How long until a key is fresh, as [`Limit::reset`](crate::Limit) says.
+    #[inline]
+    pub(crate) fn reset(&self, tat: u64, now: u64) -> u64 {
+        div_ceil_small(tat.saturating_sub(now * self.scale.get()), self.scale)
+    }
+
+    /// How long until at most half of the capacity is used, as [`Limit::half_reset`](crate::Limit) says.
+    #[inline]
+    pub(crate) fn half_reset(&self, tat: u64, now: u64) -> u64 {
+        let debt = tat.saturating_sub(now * self.scale.get());
+        let half = self.capacity.div_ceil(2).saturating_mul(self.step.get());
+        let over = debt.saturating_add(half).saturating_sub(self.depth);
+        // Of a capacity of one, half is all.
+        div_ceil_small(over.min(debt), self.scale)
+    }
+
     /// The numbers of a key that was just charged, and so owes something, but no more than its depth. They are those of
     /// [`Room::Draining`], with one division.
     #[inline(always)]

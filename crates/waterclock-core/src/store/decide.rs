@@ -338,6 +338,10 @@ impl Decide for Policy {
     }
 
     fn fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration {
+        // Asked for each key of a shard at once while one is waiting, and so is the next.
+        if let (Some(limit), [word]) = (self.narrowed(), view.words) {
+            return Duration::from_nanos(limit.reset(*word, now.as_nanos()));
+        }
         let waits = self
             .parts()
             .map(|(start, limit)| limit.reset(view.part(start, limit.words()), now.as_nanos()));
@@ -345,6 +349,9 @@ impl Decide for Policy {
     }
 
     fn half_fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration {
+        if let (Some(limit), [word]) = (self.narrowed(), view.words) {
+            return Duration::from_nanos(limit.half_reset(*word, now.as_nanos()));
+        }
         if self.mode() == Mode::CountRefusals {
             return self.fresh_in(view, now);
         }

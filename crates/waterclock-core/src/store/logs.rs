@@ -73,32 +73,33 @@ impl Logs {
         self.last = NONE;
     }
 
-    #[inline]
-    fn count_from(&mut self, index: usize) {
-        self.last = index;
-        self.counted = self.slots.get(index).map_or(0, |log| log.entries.capacity() * ENTRY);
-    }
-
     pub(crate) fn get(&self, handle: u64) -> &Log {
         slot(handle).and_then(|i| self.slots.get(i)).unwrap_or(&EMPTY)
     }
 
     /// The log behind `handle`, made (and `handle` set) if there is none yet.
+    #[inline]
     pub(crate) fn open(&mut self, handle: &mut u64) -> &mut Log {
         self.count_last();
         let index = match slot(*handle) {
-            Some(i) if i < self.slots.len() => i,
-            _ => {
-                self.bytes += LOG;
-                self.free.pop().map_or(self.slots.len(), |i| i as usize)
-            }
+            Some(index) if index < self.slots.len() => index,
+            _ => self.make(handle),
         };
+        let log = &mut self.slots[index];
+        (self.last, self.counted) = (index, log.entries.capacity() * ENTRY);
+        log
+    }
+
+    /// Makes a log without entries.
+    #[cold]
+    fn make(&mut self, handle: &mut u64) -> usize {
+        self.bytes += LOG;
+        let index = self.free.pop().map_or(self.slots.len(), |index| index as usize);
         if index == self.slots.len() {
             self.slots.push(Log::default());
         }
-        self.count_from(index);
         *handle = index as u64 + 1;
-        &mut self.slots[index]
+        index
     }
 
     /// The (instant, size) pairs of the log behind `handle`, oldest first; times in nanoseconds.
@@ -131,7 +132,6 @@ impl Logs {
             self.bytes = self.bytes.saturating_sub(log.entries.capacity() * ENTRY + LOG);
             *log = Log::default();
             self.free.push(index);
-            self.count_from(i);
         }
         *handle = 0;
     }
@@ -143,15 +143,18 @@ fn slot(handle: u64) -> Option<usize> {
 
 impl Log {
     /// Index of the first entry that still counts at `now`, and the sum from there on.
+    #[inline]
     pub(crate) fn live(&self, now: u64, period: u64) -> (usize, u64) {
-        let mut total = self.total;
-        for (i, &(stamp, size)) in self.entries.iter().enumerate() {
+        let (mut first, mut total) = (0, self.total);
+        // Mostly the first one counts, or the second: an iterator over all would cost more than that.
+        while let Some(&(stamp, size)) = self.entries.get(first) {
             if now < stamp.saturating_add(period) {
-                return (i, total);
+                return (first, total);
             }
+            first += 1;
             total -= size;
         }
-        (self.entries.len(), 0)
+        (first, 0)
     }
 
     /// How long until `units` fit beside what still counts then.

@@ -70,7 +70,8 @@ mod tests {
 
     use crate::store::{Decide as _, Logs, View};
     use crate::{
-        Cost, FixedWindow, Gcra, LeakyBucket, Limit, Policy, Quota, RollingWindow, SlidingWindow,
+        Cost, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Policy, Quota,
+        RollingWindow, SlidingWindow,
     };
 
     /// Everything that a decision says, and the word after it.
@@ -87,13 +88,22 @@ mod tests {
         let asked = (policy.limits(), word, now, cost);
         assert_eq!(decision, expected, "{asked:?}");
         assert_eq!(short, words[0], "{asked:?}");
+
+        let (view, limit) = (View::new(&words, &logs), &policy.limits()[0]);
+        let (fresh, half) = (policy.fresh_in(view, now), policy.half_fresh_in(view, now));
+        let at = now.as_nanos();
+        assert_eq!(fresh, Duration::from_nanos(limit.reset(view, at)), "{asked:?}");
+        assert_eq!(half, Duration::from_nanos(limit.half_reset(view, at)), "{asked:?}");
     }
 
     /// Any calls under any algorithm that stands alone, at instants that only grow, and with debits and refunds in between.
     #[test]
     fn one_step_says_what_many_say() {
         let per = Duration::from_nanos(1_000);
-        let limits: [Limit; 9] = [
+        let limits: [Limit; 12] = [
+            EvenSlots::new(50, per).unwrap().into(),
+            EvenSlots::new(3, per).unwrap().into(),
+            MinInterval::new(per / 10).unwrap().into(),
             Quota::new(7, per).unwrap().into(),
             Quota::new(1_500, per).unwrap().into(),
             LeakyBucket::new(9, 2, per / 10).unwrap().into(),

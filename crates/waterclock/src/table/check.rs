@@ -48,10 +48,11 @@ impl Table {
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        if !locked.shard.is_tagged()
-            && let Some(at) = locked.shard.find(key.fingerprint)
+        let shard = &mut *locked.shard;
+        if !shard.is_tagged()
+            && let Some(at) = shard.find(key.fingerprint)
         {
-            return locked.shard.check_at(at, now, cost);
+            return shard.check_at(at, now, cost);
         }
         self.check_at_length(locked, key, now, cost)
     }

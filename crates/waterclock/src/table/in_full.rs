@@ -18,9 +18,9 @@ impl Table {
         if shard.is_tagged() || key.under != Variant::BASE || key.factor.is_some() {
             return None;
         }
-        shard.policy.one_word()?;
         let at = shard.find(key.fingerprint)?;
-        let decision = shard.check_at(at, now, cost);
+        let decision =
+            shard.policy.one_word()?.check(&mut shard.buckets.words_mut()[at], now, cost);
         let view = View::new(&shard.buckets.words()[shard.layout.key(at)], &shard.rest.logs);
         Some(Answer::of_one_word(&shard.policy, view, now, cost, decision))
     }

@@ -53,22 +53,22 @@ impl Shard {
 
     /// Forgets some keys of which at most half is used, those nearest to fresh first. Returns how many.
     pub(super) fn evict(&mut self, now: Timestamp) -> usize {
-        let mut nearest = Vec::new();
         let Rest { family, logs, used, gives_way_at, .. } = &mut *self.rest;
+        let mut nearest = Vec::with_capacity(*used);
         *gives_way_at = Timestamp::MAX;
-        for slot in slots(self.layout, self.buckets.count()) {
-            if self.buckets.words()[slot.fingerprint] == 0 {
-                continue;
+        let all = self.buckets.words();
+        slots(self.layout, self.buckets.count()).for_each(|slot| {
+            if all[slot.fingerprint] == 0 {
+                return;
             }
-            let (_, policy, words) =
-                family.written(&self.buckets.words()[self.layout.key(slot.state)]);
+            let (_, policy, words) = family.written(&all[self.layout.key(slot.state)]);
             let view = View::new(words, logs);
             let half_fresh_in = policy.half_fresh_in(view, now);
             *gives_way_at = (*gives_way_at).min(now.after(half_fresh_in));
             if half_fresh_in.is_zero() {
                 nearest.push((policy.fresh_in(view, now), slot));
             }
-        }
+        });
         let most = used.div_ceil(KEYS_PER_EVICTED);
         if nearest.len() > most {
             nearest.select_nth_unstable_by_key(most, |(fresh_in, _)| *fresh_in);
@@ -117,9 +117,9 @@ impl Shard {
         let words = self.buckets.words_mut();
         let Rest { family, logs, used, frees_at, gives_way_at, .. } = &mut *self.rest;
         (*frees_at, *gives_way_at) = (Timestamp::MAX, now);
-        for slot in all {
+        all.for_each(|slot| {
             if words[slot.fingerprint] == 0 {
-                continue;
+                return;
             }
             let (policy, state) = family.writing(&mut words[self.layout.key(slot.state)]);
             let mut state = State::new(state, logs);
@@ -131,7 +131,7 @@ impl Shard {
             } else {
                 *frees_at = (*frees_at).min(now.after(fresh_in));
             }
-        }
+        });
     }
 
     /// Moves every key to so many buckets.
@@ -179,7 +179,7 @@ fn transfer(
     mut copy: impl FnMut(&[u64], &mut [u64]),
 ) {
     let from = old.words();
-    for slot in slots(old_layout, old.count()) {
+    slots(old_layout, old.count()).for_each(|slot| {
         let fingerprint = from[slot.fingerprint];
         if fingerprint != 0
             && let Some(to) = probe(layout, buckets, fingerprint)
@@ -188,5 +188,5 @@ fn transfer(
             words[to.fingerprint] = fingerprint;
             copy(&from[old_layout.key(slot.state)], &mut words[layout.key(to.state)]);
         }
-    }
+    });
 }

@@ -61,10 +61,15 @@ impl Rest {
     }
 
     /// Counts what the logs take now. `false` if there is no memory for more; `anyway` counts it all the same.
+    #[inline]
     pub(super) fn count_logs(&mut self, anyway: bool) -> bool {
         let bytes = self.logs.bytes();
-        let is_counted = bytes == self.counted
-            || self.places.count_logs(&self.parts, self.counted, bytes, anyway);
+        bytes == self.counted || self.recount_logs(bytes, anyway)
+    }
+
+    #[inline(never)]
+    fn recount_logs(&mut self, bytes: usize, anyway: bool) -> bool {
+        let is_counted = self.places.count_logs(&self.parts, self.counted, bytes, anyway);
         if is_counted {
             self.counted = bytes;
         }
@@ -234,14 +239,6 @@ impl Shard {
     /// Checks the key whose words start there.
     #[inline]
     pub(super) fn check_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
-        if let Some(policy) = self.policy.one_word() {
-            return policy.check(&mut self.buckets.words_mut()[at], now, cost);
-        }
-        self.check_words_at(at, now, cost)
-    }
-
-    #[inline(always)]
-    fn check_words_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
         let words = self.buckets.key_mut(self.layout.key(at));
         let decision = self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost);
         if self.policy.keeps_logs() {
@@ -379,7 +376,8 @@ pub(super) fn probe(layout: Layout, buckets: &Buckets, fingerprint: u64) -> Opti
     None
 }
 
-/// Every slot, in the order in which fingerprints probe them.
+/// Every slot, in the order in which fingerprints probe them. Cheapest by `for_each`: a `for` loop over them asks
+/// at each step in which of the two loops it is.
 pub(super) fn slots(layout: Layout, buckets: usize) -> impl Iterator<Item = Slot> {
     (0..buckets).flat_map(move |bucket| {
         let start = bucket * layout.words();
