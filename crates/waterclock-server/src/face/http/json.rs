@@ -108,7 +108,7 @@ fn any_needs_escape(bytes: &[u8; 8]) -> bool {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
     let word = u64::from_ne_bytes(*bytes);
     let has_less = |word: u64, than: u8| word.wrapping_sub(EACH * u64::from(than)) & !word;
-    let is = |byte: u8| has_less(word ^ EACH * u64::from(byte), 1);
+    let is = |byte: u8| has_less(word ^ (EACH * u64::from(byte)), 1);
     (has_less(word, b' ') | is(b'"') | is(b'\\')) & EACH << 7 != 0
 }
 
