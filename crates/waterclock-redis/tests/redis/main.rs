@@ -28,6 +28,7 @@ mod scene;
 mod sentinel;
 mod split_brain;
 mod tls;
+mod undone;
 mod units;
 mod valkey;
 mod variants;

@@ -8,7 +8,7 @@ use waterclock_conformance::real::Cluster;
 use waterclock_redis::{OnStoreError, RedisStore, Serving};
 
 use super::{commit, hold};
-use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, one, remaining, store, units};
+use crate::scene::{HOUR, PATIENT, SECOND, asking, keys, millis, one, remaining, store, units};
 
 const LIMIT: u64 = 1_000_000;
 
@@ -145,7 +145,12 @@ async fn what_could_not_be_noted_is_undone_all_the_same() {
     cluster.nodes()[silent].pause();
     let both = [units(first, 100), one(last)];
     let (answers, ()) = tokio::join!(store.apply(Verb::Check, &both), async {
-        sleep(4 * SECOND + millis(100)).await;
+        sleep(SECOND).await;
+        let primary = &cluster.nodes()[cluster.primary_of_slot(*slot)];
+        let due = keys(primary).into_iter().find(|key| key.ends_with(b":due")).unwrap();
+        // No more than 256, of 24 bytes and 28 for the limit.
+        assert_eq!(primary.command(&[b"STRLEN", &*due]).as_int(), 256 * (24 + 28));
+        sleep(3 * SECOND + millis(100)).await;
         cluster.nodes()[silent].resume();
     });
     assert!(answers.unwrap().iter().any(|answer| !answer.decision.is_allowed()));
