@@ -279,8 +279,13 @@ impl Runner {
     /// When all is well again: whether the nodes are, and what is left behind.
     async fn end(&self) -> Ending {
         let mut ending = Ending::default();
-        // Longer than any call, and than it takes to find out that a server is back.
-        sleep(Duration::from_millis(1_000)).await;
+        // Longer than any call, and than it takes to find out that a server is back; or that the sentinels are, which a node
+        // asks every four seconds at most if none of them answered.
+        let finds_out_within_ms = match self.plan.topology {
+            Topology::Sentinels { .. } => 5_000,
+            Topology::One | Topology::Cluster => 1_000,
+        };
+        sleep(Duration::from_millis(finds_out_within_ms)).await;
         let processes = std::mem::take(&mut *self.processes.lock());
         for process in &processes {
             let told = process.store.check(NAMES[QUOTA], format!("fresh {}", process.number)).await;
