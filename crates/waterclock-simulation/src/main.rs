@@ -36,7 +36,7 @@ impl Arguments {
         match (self.from, self.nodes) {
             (from, true) => FIRST_SEED + from.unwrap_or(0) % FIRST_SEED + n,
             (Some(from), false) => from + n,
-            (None, false) if n % NODES == 0 => FIRST_SEED + n / NODES,
+            (None, false) if n.is_multiple_of(NODES) => FIRST_SEED + n / NODES,
             (None, false) => n - n / NODES - 1,
         }
     }
