@@ -15,8 +15,8 @@ use waterclock_simulation::told::told;
 
 const USAGE: &str = "usage: scripts/seeds [--seed N [--history]] [--count N] [--from N] [--nodes] [--threads N] [--keep-going] [--plant NAME]";
 
-/// Of the seeds of a run that chooses none, so many of ten are of whole servers.
-const NODES: u64 = 3;
+/// Of the seeds of a run that chooses none, one of so many is of a whole server.
+const NODES: u64 = 20;
 
 struct Arguments {
     seed: Option<u64>,
@@ -37,8 +37,8 @@ impl Arguments {
         match (self.from, self.nodes) {
             (from, true) => FIRST_SEED + from.unwrap_or(0) % FIRST_SEED + n,
             (Some(from), false) => from + n,
-            (None, false) if n % 10 < NODES => FIRST_SEED + n / 10 * NODES + n % 10,
-            (None, false) => n / 10 * (10 - NODES) + n % 10 - NODES,
+            (None, false) if n.is_multiple_of(NODES) => FIRST_SEED + n / NODES,
+            (None, false) => n - n / NODES - 1,
         }
     }
 
