@@ -51,6 +51,7 @@ pub async fn run(
 pub struct Running {
     server: Arc<Server>,
     /// What a reload changes.
+    #[cfg(feature = "simulation")]
     pub(crate) in_force: Arc<InForce>,
     listening: JoinSet<()>,
     others: JoinSet<()>,
@@ -133,7 +134,16 @@ impl Running {
             others.spawn(keep_snapshots(Arc::clone(&server), every));
         }
         let exports = JoinSet::new();
-        Ok(Running { server, in_force, listening, others, exports, reload, timing })
+        Ok(Running {
+            server,
+            #[cfg(feature = "simulation")]
+            in_force,
+            listening,
+            others,
+            exports,
+            reload,
+            timing,
+        })
     }
 
     /// What all connections share.

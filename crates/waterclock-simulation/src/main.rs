@@ -89,7 +89,9 @@ fn arguments() -> Option<Arguments> {
             _ => return None,
         }
     }
-    Some(parsed)
+    // Servers know nothing of a bug that is planted in stores.
+    let is_meant = !(parsed.nodes && parsed.plant != Plant::None);
+    is_meant.then_some(parsed)
 }
 
 fn main() -> ExitCode {

@@ -53,9 +53,9 @@ impl Scene {
             () if planted("charge_is_lost") => Plant::ChargeIsLost,
             () => Plant::None,
         };
-        let server = Server::new(0..16_384, 0, plant);
+        let server = Server::new(0, plant);
         let _runtime = runtime.enter();
-        let network = Network::new(vec![server], false, 0, plant);
+        let network = Network::new(vec![server], (None, None), 0, plant);
         network.change(|world| world.set_link(0, 0, |link| link.delay_ms = (0, 0)));
         <dyn SimulatedNetwork>::of_this_thread(Some(Arc::new(network.clone())));
         drop(_runtime);

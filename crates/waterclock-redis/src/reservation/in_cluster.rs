@@ -6,12 +6,14 @@
 //! step can be repeated: a caller that got no answer, or another after its node crashed, asks again with the same id
 //! and finishes what was begun. The slot of the reservation decides whether it is settled or expires.
 
+use std::time::Duration;
+
 use tokio::time::{Instant, timeout_at};
 use waterclock::{Failure, Reserved, StoreError, Timestamp, Verb};
 use waterclock_core::store::ReservedUnits;
 
 use super::note::{HeldUnits, Note};
-use super::{Change, GRACE, Wanted, differences};
+use super::{Change, GRACE, STANDS_STILL, Wanted, differences};
 use crate::call::{Action, Call, Found, KeyCharge, OtherScript, Reply, foreign};
 use crate::direct::Direct;
 use crate::keyspace::{DueId, RecordKey};
@@ -231,16 +233,16 @@ impl Direct {
             kind: Kind::Hold,
             reservation: Some(part.keys[0].record.note(&part.id, note.expires_at)),
             changes_due: true,
-            head: vec![head, self.noted_ms(note, now)],
+            head: vec![head, self.noted_ms(note, now, Duration::ZERO)],
             tail: Vec::new(),
         };
         self.run_script(call, Some(&other)).await
     }
 
     /// How long a slot keeps its note from now on: longer than the reservation is kept, so that no later attempt charges or
-    /// settles it again, and for a settlement that was begun at the last moment.
-    fn noted_ms(&self, note: &Note, now: Timestamp) -> Vec<u8> {
-        let longer = u64::try_from((GRACE + self.deadline).as_millis()).unwrap_or(0);
+    /// settles it again, and for a settlement that was begun at the last moment. And `more`.
+    fn noted_ms(&self, note: &Note, now: Timestamp, more: Duration) -> Vec<u8> {
+        let longer = u64::try_from((GRACE + self.deadline + more).as_millis()).unwrap_or(0);
         left_ms(note, now).saturating_add(longer).to_string().into_bytes()
     }
 
@@ -306,7 +308,10 @@ impl Direct {
                 kind: Kind::Finish,
                 reservation: Some(keys[0].record.note(id, note.expires_at)),
                 changes_due: true,
-                head: vec![[call.count(), due.into()].concat(), self.noted_ms(&note, now)],
+                head: vec![
+                    [call.count(), due.into()].concat(),
+                    self.noted_ms(&note, now, STANDS_STILL),
+                ],
                 tail: differences(&keys, held, releases),
             };
             self.run_script(call, Some(&finish)).await.map_err(StoreError::after_sending)?;

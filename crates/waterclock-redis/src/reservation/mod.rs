@@ -41,6 +41,9 @@ use note::{HeldUnits, Note};
 
 /// How much longer than its time to live the record of a reservation is kept.
 const GRACE: Duration = Duration::from_secs(1);
+/// How much longer a slot of a cluster remembers what it has settled: a server that stood still may execute late what was
+/// sent again meanwhile.
+const STANDS_STILL: Duration = Duration::from_secs(60);
 /// How often settling is tried again because another caller settled the reservation meanwhile.
 const ROUNDS: usize = 4;
 

@@ -1,7 +1,7 @@
 
 -- Settles what is noted here of a reservation that another server keeps, and notes that: once. Without a note the clock of
--- this server is ahead, and the reservation is over here: what was used is charged all the same. ARGV: how many charges, by
--- which id those are listed that are given back when their time is over, and how long the note is kept.
+-- this server is ahead, and the reservation is over here: what was used is charged all the same. ARGV: the number of charges,
+-- the id of their entries in the list of what is due, and how long to keep the note, in ms.
 local NOTE = KEYS[#KEYS]
 local count, id = unpack_at('>I2c8', text())
 local kept_for_ms, known = text(), call('GET', NOTE)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 use waterclock::{Clock, MemoryStore};
 use waterclock_config::Invalid;
 
@@ -102,8 +102,10 @@ impl SnapshotFile {
         out.flush()?;
         out.get_mut().sync()?;
         self.disk.rename(&new, &self.path)?;
-        // Without this, the old one may be back after a power loss.
-        self.disk.sync_directory_of(&self.path)?;
+        if let Err(error) = self.disk.sync_directory_of(&self.path) {
+            let file = self.path.display();
+            warn!(%file, "cannot sync the directory of the snapshot; a power loss may bring back the old one: {error}");
+        }
         Ok(saved.keys)
     }
 

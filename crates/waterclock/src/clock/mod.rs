@@ -19,7 +19,8 @@ use waterclock_core::Timestamp;
 /// A source of time, in nanoseconds since the Unix epoch.
 ///
 /// It should not go back. Where it does all the same, limiters take the latest instant they have
-/// seen: a step back can delay, never grant.
+/// seen of a key: a step back can delay, and grants nothing of it. A check of several keys takes the
+/// latest instant of all of them; time passes at once for a key that was last seen after the step.
 pub trait Clock: Send + Sync {
     /// The present instant.
     fn now(&self) -> Timestamp;

@@ -101,8 +101,8 @@ fn needs_escape(text: &[u8]) -> bool {
     any_needs_escape(last) || text.as_chunks().0.iter().any(any_needs_escape)
 }
 
-/// The same for eight bytes, each in its place of a word: the highest bit of a byte is set where the byte is below the one
-/// that is subtracted, and of the lowest such byte, it is set for no other reason.
+/// The same for eight bytes at once. Exact for "is there any", not for which one it is: a borrow can mark the byte after one
+/// that is found.
 #[inline]
 fn any_needs_escape(bytes: &[u8; 8]) -> bool {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
