@@ -4,7 +4,7 @@
 #   bench/all.sh [--quick] [--json DIR]
 #
 # --quick      short measurements: about a minute and a half after building
-# --json DIR   also writes DIR/in-process.json, DIR/redis.json and DIR/server.json
+# --json DIR   also writes DIR/in-process.json, DIR/redis.json, DIR/server.json, and DIR/layer.txt by valgrind
 set -euo pipefail
 bench=$(cd "$(dirname "$0")" && pwd)
 usage() { echo "usage: bench/all.sh [--quick] [--json DIR]" >&2; exit 2; }
@@ -36,6 +36,7 @@ family() {
 family in-process --manifest-path "$bench/Cargo.toml" --bin in-process
 family redis --manifest-path "$bench/Cargo.toml" --bin redis
 family server --manifest-path "$bench/server/Cargo.toml"
+[ -z "$directory" ] || "$bench/instructions.sh" --layer >"$directory/layer.txt" || failed+=(layer)
 
 printf '\n%s\n' "Took: $(IFS=,; echo "${times[*]}" | sed 's/,/, /g')."
 [ ${#failed[@]} = 0 ] || { echo "bench/all.sh: failed: ${failed[*]}" >&2; exit 1; }

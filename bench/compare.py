@@ -4,8 +4,8 @@
   bench/compare.py DIR            writes them
   bench/compare.py DIR --print    prints them
 
-A table stands between `<!-- bench/compare.py NAME -->` and `<!-- end -->`. A row that a run does not have is left out; a
-table that it does not have is an error, and nothing is written.
+A table stands between `<!-- bench/compare.py NAME -->` and `<!-- end -->`, and so does the date of the run. A row that a run
+does not have is left out; a table that it does not have is an error, and nothing is written.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import math
 import re
 import sys
+from datetime import date
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "COMPARE.md"
@@ -113,8 +114,17 @@ TABLES = {
 }
 
 
+# What `bench/instructions.sh --layer` sets the layer to.
+LAYERS = {
+    "routes": "two rules with a path each, the key in a header field, no header fields in the response",
+    "header": "one rule, the key in a header field, the IETF's fields in the response",
+    "ipv4": "one rule, the client's IPv4 address, the IETF's fields in the response",
+    "ipv6": "one rule, the client's IPv6 address, the IETF's fields in the response",
+}
+
+
 def figures(value):
-    """Three figures are all that is known."""
+    """With two decimals below ten, one below a hundred: more is not known."""
     if value is None or math.isnan(value):
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
@@ -151,6 +161,19 @@ def goals(runs):
         yield f"| {' | '.join(row)} |"
 
 
+def instructions(directory):
+    yield "| | instructions | allocations |"
+    yield "|---|---:|---:|"
+    for line in (directory / "layer.txt").read_text().splitlines():
+        layer, instructions, _, allocations, _ = line.split()
+        yield f"| {LAYERS[layer]} | {int(instructions):,} | {allocations} |"
+
+
+def measured_on(directory):
+    day = date.fromtimestamp((directory / "in-process.json").stat().st_mtime)
+    yield f"Measured on {day.day} {day:%B %Y}."
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("directory", type=Path)
@@ -158,12 +181,17 @@ def main():
     options = parser.parse_args()
     runs = {family: json.loads((options.directory / f"{family}.json").read_text()) for family in FAMILIES}
     page = PAGE.read_text()
+    others = {
+        "date": measured_on(options.directory),
+        "goals": goals(runs),
+        "instructions": instructions(options.directory),
+    }
 
     def fill(match):
         name = match[1]
-        if name != "goals" and name not in TABLES:
+        if name not in others and name not in TABLES:
             sys.exit(f"bench/compare.py: COMPARE.md asks for a table {name!r}, which is not known here")
-        new = "\n".join(goals(runs) if name == "goals" else table(name, runs))
+        new = "\n".join(others[name] if name in others else table(name, runs))
         if options.print:
             print(f"{name}\n\n{new}\n")
         return f"<!-- bench/compare.py {name} -->\n{new}\n<!-- end -->"
