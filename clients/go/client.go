@@ -193,7 +193,11 @@ func (c *Client) call(ctx context.Context, op string, more time.Duration, do fun
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.settings.deadline+more)
 	defer cancel()
-	err := do(bounded)
+	// A context that is over asks nothing.
+	err := bounded.Err()
+	if err == nil {
+		err = do(bounded)
+	}
 	if err == nil {
 		return nil
 	}
