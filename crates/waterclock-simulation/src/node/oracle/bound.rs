@@ -89,11 +89,12 @@ fn allowed(history: &History, policy: usize, key: usize, start: &Granted, end: &
     let mut numbers = Vec::new();
     let mut ahead_ms = 0;
     let most = (0..3).map(|numbers| capacity(policy, numbers)).max().unwrap_or(0);
-    for (at, (_, noted)) in history.noted.iter().enumerate().take(end.at) {
-        let is_within = at > start.at;
+    for (at, (at_ms, noted)) in history.noted.iter().enumerate().take(end.at) {
+        // A caller in line is told a turn after it was charged: what was given back in between is told before.
+        let is_within = at > start.at || *at_ms == start.at_ms;
         match noted {
             Noted::Started(now, ahead) => {
-                if is_within && *ahead > ahead_ms {
+                if at > start.at && *ahead > ahead_ms {
                     length += Duration::from_millis(ahead.abs_diff(ahead_ms));
                 }
                 ahead_ms = *ahead;
