@@ -152,9 +152,7 @@ impl Ledger<'_> {
                 self.reloaded += 1;
                 self.pages.retain(|page| page.reloads >= self.reloaded);
             }
-            Noted::InPlace => {
-                self.change(|page| page.in_place = page.key.clone());
-            }
+            Noted::InPlace => self.change(|page| page.in_place = page.key.clone()),
             Noted::Lasting => self.change(|page| page.lasting = page.in_place.clone()),
             // A name that was not synced may have outlasted it all the same.
             Noted::Crashed(true) => self.fork(|page| page.in_place = page.lasting.clone()),
@@ -279,11 +277,14 @@ impl Ledger<'_> {
     fn returned(&mut self, at_ms: u64, call: usize, outcome: &Outcome) {
         let action = &self.history.calls[call].action;
         if let (Action::Settle(id, used), Outcome::Done) = (action, outcome) {
-            return self.settled(at_ms, *id, used.as_deref());
+            return self.settled(*id, used.as_deref());
         }
         let Some((at, line)) = self.history.at(call, QUOTA, self.key) else { return };
         let line = *line;
-        self.release(at_ms, true);
+        // An override asks for nothing.
+        if matches!(outcome, Outcome::Replies(_) | Outcome::Reserved(..)) {
+            self.release(at_ms, true);
+        }
         match (action, outcome) {
             (Action::Check(lines), Outcome::Replies(told)) => {
                 let is_charged = told.iter().all(|one| one.is_allowed);
@@ -346,7 +347,7 @@ impl Ledger<'_> {
         });
     }
 
-    fn settled(&mut self, at_ms: u64, id: u32, used: Option<&[u64]>) {
+    fn settled(&mut self, id: u32, used: Option<&[u64]>) {
         let reserves = self.history.calls.iter().find_map(|made| match &made.action {
             Action::Reserve(reserve) if reserve.id == id => Some(&reserve.lines),
             _ => None,
