@@ -35,6 +35,8 @@ struct Page {
     held: BTreeMap<u32, Held>,
     /// Waits that were charged, and whose callers were not told so far.
     untold: BTreeMap<usize, u64>,
+    /// How many of the reloads of this life are in force.
+    reloads: usize,
     /// What snapshots say.
     in_place: Key,
     lasting: Key,
@@ -63,10 +65,13 @@ impl Key {
 }
 
 impl Page {
-    fn reload(&mut self, numbers: Option<usize>) {
-        let is_gone = self.key.numbers.is_none() || numbers.is_none();
-        self.key.migrate(numbers);
+    /// Puts the next of these reloads in force.
+    fn reload(&mut self, reloads: &[Numbers]) {
+        let Some(numbers) = reloads.get(self.reloads) else { return };
+        let is_gone = self.key.numbers.is_none() || numbers[QUOTA].is_none();
+        self.key.migrate(numbers[QUOTA]);
         self.held.values_mut().for_each(|held| held.is_void |= is_gone);
+        self.reloads += 1;
     }
 
     fn give_back(&mut self, units: u64) {
@@ -78,6 +83,7 @@ impl Page {
         self.key.migrate(numbers);
         self.held.clear();
         self.untold.clear();
+        self.reloads = 0;
         self.lasting = self.in_place.clone();
     }
 }
@@ -89,8 +95,9 @@ struct Ledger<'h> {
     ahead_ms: i64,
     /// Whether the clock has stepped back since the start: it then stands still for some keys.
     has_stepped_back: bool,
-    /// Reloads that are not over.
+    /// The reloads of this life, and how many of them are over.
     reloads: Vec<Numbers>,
+    reloaded: usize,
     /// Waits that are not over.
     waits: BTreeMap<usize, u64>,
     /// Waits whose callers have left, and when: what was charged is given back at once.
@@ -107,6 +114,7 @@ pub(super) fn unexplained(history: &History) -> Option<String> {
             ahead_ms: 0,
             has_stepped_back: false,
             reloads: Vec::new(),
+            reloaded: 0,
             waits: BTreeMap::new(),
             left: BTreeMap::new(),
         };
@@ -124,12 +132,13 @@ pub(super) fn unexplained(history: &History) -> Option<String> {
 
 impl Ledger<'_> {
     fn go_on(&mut self, at_ms: u64, noted: &Noted) {
-        self.charge_waits(at_ms);
+        self.meanwhile(at_ms);
         match noted {
             Noted::Started(numbers, ahead_ms) => {
                 self.ahead_ms = *ahead_ms;
                 self.has_stepped_back = false;
                 self.reloads.clear();
+                self.reloaded = 0;
                 self.waits.clear();
                 self.left.clear();
                 self.change(|page| page.start(numbers[QUOTA]));
@@ -138,27 +147,16 @@ impl Ledger<'_> {
                 self.ahead_ms += ms;
                 self.has_stepped_back |= *ms < 0;
             }
-            Noted::ReloadBegan(Some(numbers)) => {
-                self.reloads.push(*numbers);
-                self.fork(|page| page.reload(numbers[QUOTA]));
-            }
+            Noted::ReloadBegan(Some(numbers)) => self.reloads.push(*numbers),
             Noted::ReloadEnded(true) => {
-                let done = self.reloads.remove(0);
-                let mut left: Vec<Option<usize>> =
-                    self.reloads.iter().map(|numbers| numbers[QUOTA]).collect();
-                left.push(done[QUOTA]);
-                self.pages.retain(|page| left.contains(&page.key.numbers));
+                self.reloaded += 1;
+                self.pages.retain(|page| page.reloads >= self.reloaded);
             }
-            Noted::InPlace => {
-                // What is due may not have been given back yet.
-                self.release(at_ms, false);
-                self.change(|page| page.in_place = page.key.clone());
-            }
+            Noted::InPlace => self.change(|page| page.in_place = page.key.clone()),
             Noted::Lasting => self.change(|page| page.lasting = page.in_place.clone()),
             // A name that was not synced may have outlasted it all the same.
             Noted::Crashed(true) => self.fork(|page| page.in_place = page.lasting.clone()),
             Noted::Stopped if !self.is_disk_full() => {
-                self.release(at_ms, false);
                 self.change(|page| page.in_place = page.key.clone());
             }
             Noted::Spoilt => self.change(|page| page.in_place = Key::default()),
@@ -174,6 +172,21 @@ impl Ledger<'_> {
                 None => self.returned(at_ms, *call, outcome),
             },
             _ => {}
+        }
+    }
+
+    /// What may have happened by itself since something was noted last, in any order: reservations end, reloads take
+    /// effect one after the other, and waits are charged before their callers are told.
+    fn meanwhile(&mut self, at_ms: u64) {
+        loop {
+            let before = self.pages.clone();
+            self.release(at_ms, false);
+            let reloads = self.reloads.clone();
+            self.fork(|page| page.reload(&reloads));
+            self.charge_waits(at_ms);
+            if self.pages == before {
+                break;
+            }
         }
     }
 
@@ -264,11 +277,14 @@ impl Ledger<'_> {
     fn returned(&mut self, at_ms: u64, call: usize, outcome: &Outcome) {
         let action = &self.history.calls[call].action;
         if let (Action::Settle(id, used), Outcome::Done) = (action, outcome) {
-            return self.settled(at_ms, *id, used.as_deref());
+            return self.settled(*id, used.as_deref());
         }
         let Some((at, line)) = self.history.at(call, QUOTA, self.key) else { return };
         let line = *line;
-        self.release(at_ms, true);
+        // An override asks for nothing.
+        if matches!(outcome, Outcome::Replies(_) | Outcome::Reserved(..)) {
+            self.release(at_ms, true);
+        }
         match (action, outcome) {
             (Action::Check(lines), Outcome::Replies(told)) => {
                 let is_charged = told.iter().all(|one| one.is_allowed);
@@ -331,7 +347,7 @@ impl Ledger<'_> {
         });
     }
 
-    fn settled(&mut self, at_ms: u64, id: u32, used: Option<&[u64]>) {
+    fn settled(&mut self, id: u32, used: Option<&[u64]>) {
         let reserves = self.history.calls.iter().find_map(|made| match &made.action {
             Action::Reserve(reserve) if reserve.id == id => Some(&reserve.lines),
             _ => None,
@@ -339,7 +355,6 @@ impl Ledger<'_> {
         let of_key = |line: &Line| (line.policy, line.key) == (QUOTA, self.key);
         let Some(at) = reserves.and_then(|lines| lines.iter().position(of_key)) else { return };
         let used = used.map_or(0, |used| used[at]);
-        self.release(at_ms, false);
         let settle = |page: &mut Page| {
             if let Some(held) = page.held.remove(&id) {
                 page.give_back(held.units.saturating_sub(used));
