@@ -147,16 +147,22 @@ fn allowed(history: &History, policy: usize, key: usize, start: &Granted, end: &
 fn too_many_held(history: &History) -> Option<String> {
     // By number of the reservation: until when, which key, how many.
     let mut held: BTreeMap<u32, (u64, usize, u64)> = BTreeMap::new();
+    let mut back_ms = 0;
     let mut numbers = Vec::new();
     for (at_ms, noted) in &history.noted {
         match noted {
             Noted::Started(now, _) => {
                 held.clear();
+                back_ms = 0;
                 numbers = vec![now[HELD]];
             }
             Noted::ReloadBegan(Some(now)) => numbers.push(now[HELD]),
             // Time may be over sooner than it seems, and a policy that was gone holds nothing.
-            Noted::ClockStepped(_) => held.clear(),
+            Noted::ClockStepped(ms) => {
+                held.clear();
+                // As in a window: a call about several keys may let so much time pass for one of them.
+                back_ms += ms.min(&0).unsigned_abs();
+            }
             Noted::Returned(call, outcome) if is_granted(outcome) => {
                 let Action::Reserve(Reserve { id, lines, .. }) = &history.calls[*call].action
                 else {
@@ -166,7 +172,8 @@ fn too_many_held(history: &History) -> Option<String> {
                 if numbers.iter().any(Option::is_none) {
                     held.clear();
                 }
-                held.insert(*id, (at_ms + HELD_FOR_MS, line.key, line.cost));
+                let until_ms = at_ms + HELD_FOR_MS.saturating_sub(back_ms);
+                held.insert(*id, (until_ms, line.key, line.cost));
                 let live =
                     held.values().filter(|(until, key, _)| until > at_ms && *key == line.key);
                 let live: u64 = live.map(|(_, _, units)| units).sum();
