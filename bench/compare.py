@@ -72,7 +72,11 @@ SPREAD, HOT, COLD = "10000 keys", "100 hot keys", "Keys that never come again"
 # By name: what the first column is called, and the columns.
 TABLES = {
     "strings": ("ns, one thread, String keys", compared("one limiter", "One limiter", "ns, 1 thread") + keyed("String", "ns, 1 thread")),
-    "numbers": ("ns, one thread, integers as keys", keyed("u64", "ns, 1 thread")),
+    "numbers": (
+        "ns, one thread, short keys",
+        compared("10,000 IP addresses", "10000 IpAddr keys", "ns, 1 thread")
+        + compared("10,000,000 integers", "10000000 u64 keys", "ns, 1 thread"),
+    ),
     "pairs": (
         "M/s, two threads, String keys",
         compared("one limiter", "One limiter", "M/s, 2 threads", less=False) + keyed("String", "M/s, 2 threads", less=False),
