@@ -53,9 +53,9 @@ def compared(head, title, column, less=True):
     return [Column(head, *here), Column("× governor", *here, against=GOVERNOR, less=less)]
 
 
-def keyed(kind, column, less=True):
+def strings(column, less=True):
     sizes = [("10,000", "10000"), ("1,000,000", "1000000"), ("10,000,000", "10000000")]
-    return [one for head, keys in sizes for one in compared(head, f"{keys} {kind} keys", column, less)]
+    return [one for head, keys in sizes for one in compared(head, f"{keys} String keys", column, less)]
 
 
 def redis(title, *by):
@@ -71,7 +71,7 @@ SPREAD, HOT, COLD = "10000 keys", "100 hot keys", "Keys that never come again"
 
 # By name: what the first column is called, and the columns.
 TABLES = {
-    "strings": ("ns, one thread, String keys", compared("one limiter", "One limiter", "ns, 1 thread") + keyed("String", "ns, 1 thread")),
+    "strings": ("ns, one thread, String keys", compared("one limiter", "One limiter", "ns, 1 thread") + strings("ns, 1 thread")),
     "numbers": (
         "ns, one thread, short keys",
         compared("10,000 IP addresses", "10000 IpAddr keys", "ns, 1 thread")
@@ -79,7 +79,7 @@ TABLES = {
     ),
     "pairs": (
         "M/s, two threads, String keys",
-        compared("one limiter", "One limiter", "M/s, 2 threads", less=False) + keyed("String", "M/s, 2 threads", less=False),
+        compared("one limiter", "One limiter", "M/s, 2 threads", less=False) + strings("M/s, 2 threads", less=False),
     ),
     "memory": ("10,000,000 keys", same("in-process", "Memory at 10000000 keys", "bytes per key", "worst from a tenth on")),
     "growing": (

@@ -111,3 +111,9 @@ pub fn without_numbers(text: &[u8], digits: usize) -> Vec<u8> {
     }
     masked
 }
+
+/// A message as gRPC sends it: not compressed, and with its length.
+pub fn frame(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).expect("short").to_be_bytes();
+    [&[0], &length[..], message].concat()
+}

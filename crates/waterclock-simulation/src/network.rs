@@ -309,7 +309,7 @@ impl World {
         }
     }
 
-    /// Whoever is not the primary becomes its replica.
+    /// The server that is not the primary becomes its replica.
     pub fn demote(&mut self) {
         if let Some(pair) = &mut self.pair {
             pair.join();

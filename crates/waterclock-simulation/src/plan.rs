@@ -63,7 +63,7 @@ impl Topology {
 
 /// The policies.
 pub const NAMES: [&str; 5] = ["rate", "quota", "window", "log", "held"];
-/// By number.
+/// By number: so slow that nothing returns during a history.
 pub const QUOTA: usize = 1;
 /// By number: the one that only reservations hold.
 pub const HELD: usize = 4;
@@ -225,7 +225,7 @@ impl fmt::Display for Line {
     }
 }
 
-fn joined(lines: &[Line]) -> String {
+pub(crate) fn joined(lines: &[Line]) -> String {
     lines.iter().map(Line::to_string).collect::<Vec<_>>().join(" and ")
 }
 

@@ -9,7 +9,7 @@ use waterclock_server::envoy::{
 use waterclock_server::observe::Face;
 use waterclock_server::rate_limiter as ours;
 
-use crate::server::Scene;
+use crate::server::{Scene, frame};
 
 const ENVOY: [&str; 3] = [
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
@@ -89,9 +89,7 @@ fn our_own(method: &str, message: &[u8]) {
 /// The framed answer and the status; `None` if it waits.
 fn call(path: &str, message: &[u8]) -> Option<(Vec<u8>, i32)> {
     SCENE.with(|scene| {
-        let length = u32::try_from(message.len()).expect("short").to_be_bytes();
-        let framed = [&[0], &length[..], message].concat();
-        let answer = scene.runtime.block_on(scene.faces.grpc(path, framed));
+        let answer = scene.runtime.block_on(scene.faces.grpc(path, frame(message)));
         scene.forget();
         answer.map(|(answer, status)| (answer, status.expect("a status")))
     })

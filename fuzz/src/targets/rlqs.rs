@@ -10,7 +10,7 @@ use waterclock_server::envoy::rlqs::{
 };
 use waterclock_server::observe::Face;
 
-use crate::server::Scene;
+use crate::server::{Scene, frame};
 
 const METHOD: &str =
     "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
@@ -62,11 +62,6 @@ pub fn run(data: &[u8]) -> Corpus {
         assert!(![Some(2), Some(13), Some(15)].contains(&status), "{status:?}");
     });
     Corpus::Keep
-}
-
-fn frame(message: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(message.len()).expect("short").to_be_bytes();
-    [&[0], &length[..], message].concat()
 }
 
 fn reports(from: &mut Unstructured<'_>) -> Result<RateLimitQuotaUsageReports> {

@@ -15,7 +15,7 @@ use crate::scene::{HOUR, PATIENT, SECOND, asking, keys, millis};
 
 const LIMIT: u64 = 100;
 const DAY: Duration = Duration::from_secs(86_400);
-/// What nobody stands by is taken back after the deadline and another second.
+/// A check that its caller abandoned is undone after the deadline and another second.
 const NOTED: Duration = Duration::from_secs(6);
 /// Midnight: a quota has lost nothing yet.
 const START: Timestamp = Timestamp::from_micros(20_764 * 86_400_000_000);
@@ -59,8 +59,8 @@ async fn what_stands_leaves_no_note() {
     assert_eq!(records, names.len());
 }
 
-/// Two checks that nobody stands by are taken back one after the other, each where it was charged, while the first has
-/// drained in part. What was charged behind them stands.
+/// Two checks whose callers abandoned them are undone one after the other, each where it was charged, after the first has
+/// drained in part. Later charges stand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_stands_by_is_taken_back_one_after_the_other() {
     let cluster = Cluster::start(3, 0);

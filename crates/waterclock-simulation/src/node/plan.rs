@@ -6,14 +6,9 @@ use std::time::Duration;
 use waterclock::Limit;
 use waterclock_core::{Concurrency, FixedWindow, Gcra, RollingWindow};
 
-/// The policies.
-pub const NAMES: [&str; 5] = ["rate", "quota", "window", "log", "held"];
-/// By number: nothing comes back while anybody looks.
-pub const QUOTA: usize = 1;
-/// By number: the one that only reservations hold.
-pub const HELD: usize = 4;
-/// The keys.
-pub const KEYS: [&str; 3] = ["a", "b", "c"];
+use crate::plan::joined;
+pub use crate::plan::{HELD, KEYS, Line, NAMES, QUOTA};
+
 /// How long a reservation may take to be settled.
 pub const HELD_FOR_MS: u64 = 1_500;
 
@@ -40,17 +35,6 @@ pub struct Step {
     pub at_ms: u64,
     /// What.
     pub what: What,
-}
-
-/// A policy, a key and a cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// By number.
-    pub policy: usize,
-    /// By number.
-    pub key: usize,
-    /// Units.
-    pub cost: u64,
 }
 
 /// A call.
@@ -354,16 +338,6 @@ fn down(random: &mut fastrand::Rng) -> Down {
         spoilt: (random.u8(0..12) == 0)
             .then(|| if random.bool() { Spoilt::Cut(place) } else { Spoilt::Bit(place) }),
     }
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}/{}", self.cost, NAMES[self.policy], KEYS[self.key])
-    }
-}
-
-fn joined(lines: &[Line]) -> String {
-    lines.iter().map(Line::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 impl fmt::Display for Action {

@@ -90,7 +90,7 @@ fn allowed(history: &History, policy: usize, key: usize, start: &Granted, end: &
     let mut ahead_ms = 0;
     let most = (0..3).map(|numbers| capacity(policy, numbers)).max().unwrap_or(0);
     for (at, (at_ms, noted)) in history.noted.iter().enumerate().take(end.at) {
-        // A caller in line is told a turn after it was charged: what was given back in between is told before.
+        // A waiting caller gets its answer a turn after it was charged, so a refund in between is noted first.
         let is_within = at > start.at || *at_ms == start.at_ms;
         match noted {
             Noted::Started(now, ahead) => {
